@@ -1,0 +1,82 @@
+# `make help` lists the targets. Tools run as `python -m` from .venv; the code runs from the checkout.
+.DEFAULT_GOAL := help
+.PHONY: help run test lint fmt bench lock wheel clean run-env dev-env
+
+PYTHON ?= $(shell for p in python3.11 python3; do $$p -c "" 2>/dev/null && echo $$p && break; done)
+PY := .venv/bin/python
+UV := uv==0.13.8
+# For `make run`: arguments of `run`. For `make lock`: LOCK_ARGS=--upgrade renews every pin.
+ARGS ?=
+LOCK_ARGS ?=
+
+find_python = \
+	python="$(PYTHON)"; \
+	if [ -z "$$python" ] || ! "$$python" -c "import sys; sys.exit(sys.version_info < (3, 11))" 2>/dev/null; then \
+		echo "error: '$${python:-python3}' is missing or older than Python 3.11: install it (apt-get install python3 python3-venv) or name another: make PYTHON=/path/to/python3.11" >&2; exit 1; \
+	fi; \
+	if ! "$$python" -c "import ensurepip, venv" 2>/dev/null; then \
+		echo "error: '$$python' cannot make virtual environments: install its venv module (apt-get install python3-venv) and try again" >&2; exit 1; \
+	fi
+
+# $(call install,NAME): bring .venv up to requirements/NAME.txt unless a stamp of the same content is there.
+define install
+	@stamp=".venv/.$(1)-$$(cksum < requirements/$(1).txt | tr ' ' '-')"; \
+	if [ -f "$$stamp" ] && [ -x $(PY) ]; then exit 0; fi; \
+	if ! $(PY) -c "import pip" 2>/dev/null; then \
+		$(find_python); \
+		echo "Making .venv with $$python"; \
+		"$$python" -m venv --clear .venv || exit 1; \
+	fi; \
+	echo "Installing requirements/$(1).txt into .venv"; \
+	rm -f .venv/.$(1)-*; \
+	if ! $(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/$(1).txt; then \
+		echo "error: requirements/$(1).txt could not be installed (see above): check the network and run make again" >&2; exit 1; \
+	fi; \
+	touch "$$stamp"
+endef
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-8s%s\n", $$1, $$2}' Makefile
+
+run-env:
+	$(call install,run)
+
+dev-env: run-env
+	$(call install,dev)
+
+run: run-env ## start the gateway: make run ARGS="--config config.toml"
+	@exec $(PY) -m gateway run $(ARGS)
+
+test: lint ## everything that CI runs: lint, then the tests with coverage
+	$(PY) -m pytest --cov --cov-report=term
+
+lint: dev-env ## style, types and the import rule
+	$(PY) -m ruff check
+	$(PY) -m ruff format --check
+	$(PY) -m mypy
+	$(PY) -c "from importlinter.cli import lint_imports_command as run; run()" --no-logo
+
+fmt: dev-env ## format the code and apply the safe fixes
+	$(PY) -m ruff check --fix
+	$(PY) -m ruff format
+
+bench: dev-env ## run the benchmarks
+	$(PY) -m benchmarks
+
+wheel: dev-env ## build the wheel into dist/
+	$(PY) -m build --no-isolation --wheel
+
+lock: ## pin the dependencies of pyproject.toml again; LOCK_ARGS=--upgrade renews them all
+	@$(find_python); \
+	tools=$$(mktemp -d) && trap 'rm -rf "$$tools"' EXIT && \
+	"$$python" -m venv "$$tools" && "$$tools/bin/python" -m pip install --quiet --disable-pip-version-check $(UV) && \
+	compile() { \
+		"$$tools/bin/uv" pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header $(LOCK_ARGS) \
+			--output-file "$$1" pyproject.toml $$2 > /dev/null && \
+		{ echo "# Made by 'make lock' from pyproject.toml."; cat "$$1"; } > "$$tools/out" && cp "$$tools/out" "$$1"; \
+	} && \
+	compile requirements/run.txt && compile requirements/dev.txt "--group dev --constraints requirements/run.txt"
+
+clean: ## remove .venv, caches and build output
+	rm -rf .venv dist build .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find gateway channels routing store tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""Measurements of the gateway, run with ``make bench``."""
