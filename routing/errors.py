@@ -1,0 +1,241 @@
+"""Every error of the project, in one tree; the message stands in the class.
+
+TrunklineError
+├── InvalidKey
+├── ConfigError
+├── StartError                 the daemon cannot start; carries its exit code
+│   ├── AlreadyRunning
+│   ├── PortInUse
+│   ├── DataDirUnusable
+│   ├── DatabaseDamaged
+│   └── NewerDatabase
+├── StoreError
+│   ├── StoreUnavailable       full disk, I/O: nothing of the batch was written
+│   ├── StoreClosed
+│   ├── UnknownSession
+│   ├── UnknownTurn
+│   ├── UnknownMessage
+│   ├── UnknownPerson
+│   ├── UnknownDelivery
+│   ├── WrongAgent
+│   ├── SessionEnded
+│   ├── ForbiddenTransition
+│   ├── TurnEnded
+│   ├── TurnRunning
+│   ├── LaneFull
+│   └── NothingToUndo
+├── UnknownAgent
+├── DiskLow
+├── Stopping
+├── AgentFailed
+├── TurnTimedOut
+└── DeliveryFailed
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class TrunklineError(Exception):
+    """Base of all: `message` is a template over the keyword facts, `code` names it in logs and answers."""
+
+    code: ClassVar[str] = "error"
+    message: ClassVar[str] = "Something went wrong."
+
+    def __init__(self, **facts: object) -> None:
+        self.facts = facts
+        super().__init__(self.message.format(**facts))
+
+
+class InvalidKey(TrunklineError):
+    code = "invalid_key"
+    message = "Not a session key: {text!r} ({why})."
+
+
+class ConfigError(TrunklineError):
+    """One or more problems in the configuration, each a sentence of its own."""
+
+    code = "bad_configuration"
+    message = "{problems}"
+
+    def __init__(self, problems: list[str]) -> None:
+        self.problems = problems
+        super().__init__(problems="\n".join(problems))
+
+
+class StartError(TrunklineError):
+    """The daemon cannot start; `exit_code` follows sysexits.h."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class AlreadyRunning(StartError):
+    code = "already_running"
+    exit_code = 75
+    message = (
+        "Another trunkline{pid} uses the data directory {path}. Stop it first, or give this one its own "
+        "[gateway] data_dir."
+    )
+
+
+class PortInUse(StartError):
+    code = "port_in_use"
+    exit_code = 69
+    message = "Cannot listen on {listen}: {why}. Stop the program that uses it, or set another [http] listen."
+
+
+class DataDirUnusable(StartError):
+    code = "data_dir_unusable"
+    exit_code = 73
+    message = "Cannot write in the data directory {path}: {why}. Make it writable, or set another [gateway] data_dir."
+
+
+class DatabaseDamaged(StartError):
+    code = "database_damaged"
+    exit_code = 65
+    message = (
+        "The database {path} cannot be read: {why}. Nothing was changed. Restore a backup, or move the file "
+        "aside to start empty."
+    )
+
+
+class NewerDatabase(StartError):
+    code = "newer_database"
+    exit_code = 65
+    message = (
+        "The database {path} was written by a newer trunkline (it has {unknown}). Nothing was changed. "
+        "Update trunkline, or restore the backup made before the update."
+    )
+
+
+class StoreError(TrunklineError):
+    code = "store"
+
+
+class StoreUnavailable(StoreError):
+    code = "store_unavailable"
+    message = "The database cannot be written now: {why}. Nothing was stored; try again."
+
+
+class StoreClosed(StoreError):
+    code = "store_closed"
+    message = "The store is closed."
+
+
+class UnknownSession(StoreError):
+    code = "unknown_session"
+    message = "There is no session {session}."
+
+
+class UnknownTurn(StoreError):
+    code = "unknown_turn"
+    message = "There is no turn {turn} in this session."
+
+
+class UnknownMessage(StoreError):
+    code = "unknown_message"
+    message = "There is no message {message_id} in this session."
+
+
+class UnknownPerson(StoreError):
+    code = "unknown_person"
+    message = "There is no person {person}."
+
+
+class UnknownDelivery(StoreError):
+    code = "unknown_delivery"
+    message = "There is no parked delivery {delivery}."
+
+
+class WrongAgent(StoreError):
+    code = "wrong_agent"
+    message = "Session {session} belongs to another agent than {agent}."
+
+
+class SessionEnded(StoreError):
+    code = "session_ended"
+    message = "Session {session} has ended ({status}) and takes no more prompts. Start a new session."
+
+    def __init__(self, *, session: object, status: str) -> None:
+        self.status = status
+        super().__init__(session=session, status=status)
+
+
+class ForbiddenTransition(StoreError):
+    code = "forbidden_transition"
+    message = "A session cannot go from {old} to {new}."
+
+    def __init__(self, *, old: str, new: str) -> None:
+        self.old = old
+        super().__init__(old=old, new=new)
+
+
+class TurnEnded(StoreError):
+    code = "turn_ended"
+    message = "Turn {turn} has already ended ({status})."
+
+    def __init__(self, *, turn: object, status: str) -> None:
+        self.status = status
+        super().__init__(turn=turn, status=status)
+
+
+class TurnRunning(StoreError):
+    code = "turn_running"
+    message = "Session {session} already has a turn that is not finished."
+
+
+class LaneFull(StoreError):
+    code = "too_many_waiting"
+    message = "{limit} messages are already waiting here. Wait for an answer, or stop the running one with /stop."
+
+
+class NothingToUndo(StoreError):
+    code = "nothing_to_undo"
+    message = "This session has no compaction to undo."
+
+
+class UnknownAgent(TrunklineError):
+    code = "unknown_agent"
+    message = "There is no agent called {agent!r}. Configured: {known}."
+
+
+class DiskLow(TrunklineError):
+    code = "disk_low"
+    message = "The disk is nearly full, so nothing new is accepted. Answers already given are still delivered."
+
+
+class Stopping(TrunklineError):
+    code = "stopping"
+    message = "The daemon is stopping. Try again when it is back."
+
+
+class AgentFailed(TrunklineError):
+    """`why` may be shown to a person; `detail` is for the log only."""
+
+    code = "agent_failed"
+    message = "The agent could not answer: {why}"
+
+    def __init__(self, why: str, *, detail: str = "") -> None:
+        self.why = why
+        self.detail = detail
+        super().__init__(why=why)
+
+
+class TurnTimedOut(TrunklineError):
+    code = "turn_timed_out"
+    message = "The agent took longer than {seconds:g} seconds and was stopped."
+
+
+class DeliveryFailed(TrunklineError):
+    """A channel could not send. `ambiguous`: the platform may have the message all the same."""
+
+    code = "delivery_failed"
+    message = "Not delivered: {why}"
+
+    def __init__(self, why: str, *, retryable: bool, retry_after: float | None = None, ambiguous: bool = False) -> None:
+        self.why = why
+        self.retryable = retryable
+        self.retry_after = retry_after
+        self.ambiguous = ambiguous
+        super().__init__(why=why)

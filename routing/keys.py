@@ -1,0 +1,95 @@
+"""SessionKey: which conversation a message belongs to."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from enum import StrEnum
+
+from routing.errors import InvalidKey
+
+#: Channel and account of a key that collapses direct messages of all channels. No channel may be called so.
+ANY = "*"
+
+#: The owner's peer id in direct messages, and everybody's under `dm_scope = "main"`.
+MAIN = "main"
+
+_KEY_RESERVED = re.compile(r"[%:\x00-\x20\x7f]")
+_PEER_RESERVED = re.compile(r"[%/@]")
+_ESCAPED = re.compile(r"%([0-9A-F]{2})")
+_NUMBER = re.compile(r"([+-]?)([0-9]+)", re.ASCII)
+
+
+class PeerKind(StrEnum):
+    DM = "dm"
+    GROUP = "group"
+    CHANNEL = "channel"
+
+
+def normalise_id(text: str) -> str:
+    """One spelling per id: NFC, no outer space, numbers without sign tricks and leading zeros."""
+    text = unicodedata.normalize("NFC", text).strip()
+    number = _NUMBER.fullmatch(text)
+    if number is None:
+        return text
+    digits = number[2].lstrip("0") or "0"
+    return f"-{digits}" if number[1] == "-" and digits != "0" else digits
+
+
+def peer_id(chat: str, thread: str | None = None, member: str | None = None) -> str:
+    """The peer of a place: `chat`, `chat/thread`, `chat@member` or `chat/thread@member`, unambiguous."""
+    peer = _escape(_PEER_RESERVED, normalise_id(chat))
+    if thread is not None:
+        peer += "/" + _escape(_PEER_RESERVED, normalise_id(thread))
+    if member is not None:
+        peer += "@" + _escape(_PEER_RESERVED, normalise_id(member))
+    return peer
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SessionKey:
+    """A composite key; `str()` and `parse()` are inverse for every content."""
+
+    agent_id: str
+    channel: str
+    account_id: str
+    peer_kind: PeerKind
+    peer_id: str
+
+    def __post_init__(self) -> None:
+        try:
+            object.__setattr__(self, "peer_kind", PeerKind(self.peer_kind))
+        except ValueError:
+            raise InvalidKey(text=self.peer_kind, why="peer_kind is dm, group or channel") from None
+        content = ":".join((self.agent_id, self.channel, self.account_id, self.peer_kind, self.peer_id))
+        try:
+            content.encode()
+        except UnicodeEncodeError:
+            raise InvalidKey(text=content, why="it is not valid Unicode") from None
+
+    def __str__(self) -> str:
+        parts = (self.agent_id, self.channel, self.account_id, self.peer_kind, self.peer_id)
+        return ":".join(_escape(_KEY_RESERVED, part) for part in parts)
+
+    @classmethod
+    def parse(cls, text: str) -> SessionKey:
+        """The key that `str()` made; any other spelling is refused, so that no key has two."""
+        parts = text.split(":")
+        if len(parts) != 5:
+            raise InvalidKey(text=text, why="it needs five parts separated by ':'")
+        agent, channel, account, kind, peer = (_unescape(part) for part in parts)
+        if kind not in PeerKind.__members__.values():
+            raise InvalidKey(text=text, why="peer_kind is dm, group or channel")
+        key = cls(agent, channel, account, PeerKind(kind), peer)
+        if str(key) != text:
+            raise InvalidKey(text=text, why="it is not in its canonical spelling")
+        return key
+
+
+def _escape(reserved: re.Pattern[str], text: str) -> str:
+    return reserved.sub(lambda found: f"%{ord(found[0]):02X}", text)
+
+
+def _unescape(text: str) -> str:
+    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
