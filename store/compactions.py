@@ -1,0 +1,80 @@
+"""Compactions: what stands for which part of a history. The originals stay; a compaction can be undone."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any
+
+from routing.errors import NothingToUndo
+from store import sessions
+from store.content import clean
+from store.ids import Micros
+from store.records import Compaction
+
+_COLUMNS = "id, session, strategy, through_seq, summary, tokens_before, tokens_after, created_at, undone_at"
+
+
+def record(
+    db: sqlite3.Connection,
+    session: int,
+    *,
+    strategy: str,
+    through_seq: int,
+    summary: str,
+    tokens: tuple[int, int],
+    now: Micros,
+) -> Compaction:
+    """From now on `summary` stands for the messages up to `through_seq`; `tokens` are before and after."""
+    _, when = sessions.advance(db, session, 0, now)
+    row = db.execute(
+        "INSERT INTO compactions (session, strategy, through_seq, summary, tokens_before, tokens_after, created_at)"
+        f" VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING {_COLUMNS}",
+        (session, strategy, through_seq, clean(summary), *tokens, when),
+    ).fetchone()
+    db.execute(
+        "UPDATE sessions SET compaction_count = compaction_count + 1, last_compaction_at = ?,"
+        " status = CASE status WHEN 'active' THEN 'compacted' ELSE status END WHERE id = ?",
+        (when, session),
+    )
+    return _compaction(row)
+
+
+def in_force(db: sqlite3.Connection, session: int) -> Compaction | None:
+    """The newest compaction that was not undone: its summary opens the context."""
+    row = db.execute(
+        f"SELECT {_COLUMNS} FROM compactions WHERE session = ? AND undone_at IS NULL ORDER BY id DESC LIMIT 1",
+        (session,),
+    ).fetchone()
+    return None if row is None else _compaction(row)
+
+
+def undo(db: sqlite3.Connection, session: int, now: Micros) -> Compaction:
+    """Take the newest compaction back; the one before it, if any, is in force again."""
+    newest = in_force(db, session)
+    if newest is None:
+        raise NothingToUndo
+    _, when = sessions.advance(db, session, 0, now)
+    row = db.execute(
+        f"UPDATE compactions SET undone_at = ? WHERE id = ? RETURNING {_COLUMNS}", (when, newest.id)
+    ).fetchone()
+    db.execute("UPDATE sessions SET status = 'active' WHERE id = ? AND status = 'compacted'", (session,))
+    return _compaction(row)
+
+
+def of_session(db: sqlite3.Connection, session: int) -> list[Compaction]:
+    rows = db.execute(f"SELECT {_COLUMNS} FROM compactions WHERE session = ? ORDER BY id", (session,)).fetchall()
+    return [_compaction(row) for row in rows]
+
+
+def _compaction(row: tuple[Any, ...]) -> Compaction:
+    return Compaction(
+        id=row[0],
+        session=row[1],
+        strategy=row[2],
+        through_seq=row[3],
+        summary=row[4],
+        tokens_before=row[5],
+        tokens_after=row[6],
+        created_at=row[7],
+        undone_at=row[8],
+    )

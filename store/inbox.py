@@ -1,0 +1,173 @@
+"""The inbox: a message is here before its platform is told that we have it, and stays until its turn has ended."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from routing.errors import LaneFull, SessionEnded
+from routing.keys import SessionKey
+from routing.messages import Address
+from store import sessions
+from store.content import Json, clean, to_json
+from store.ids import Micros, new_id
+from store.records import InboxItem, InboxState
+
+_COLUMNS = "id, key, session, address, person, sender_name, message_id, text, state, turn, received_at"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """A message with everything that was decided about it."""
+
+    external_id: str
+    key: SessionKey
+    address: Address
+    text: str
+    person: int | None = None
+    sender_name: str = ""
+    #: For one session only: it is refused when that session has ended.
+    session: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    item: InboxItem
+    #: The same external id came before; nothing was stored this time.
+    duplicate: bool
+
+
+def accept(db: sqlite3.Connection, arrival: Arrival, now: Micros, *, max_waiting: int | None = None) -> Accepted:
+    """Store a message once. The second time the same external id gives the first one's row."""
+    item = insert(db, arrival, InboxState.WAITING, now)
+    if item is None:
+        return Accepted(_by_external_id(db, arrival.address.channel, arrival.external_id), duplicate=True)
+    if arrival.session is not None:
+        session = sessions.by_number(db, arrival.session)
+        if not session.status.live:
+            raise SessionEnded(session=session.public_id, status=session.status)
+    if max_waiting is not None and waiting_count(db, arrival.key) > max_waiting:
+        raise LaneFull(limit=max_waiting)
+    sessions.wake(db, arrival.key)
+    return Accepted(item, duplicate=False)
+
+
+def insert(db: sqlite3.Connection, arrival: Arrival, state: InboxState, now: Micros) -> InboxItem | None:
+    """One row per external id; None if there is one already."""
+    row = db.execute(
+        "INSERT INTO inbox (channel, external_id, key, session, address, person, sender_name, message_id, text, state,"
+        f" received_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING {_COLUMNS}",
+        (
+            arrival.address.channel,
+            clean(arrival.external_id),
+            str(arrival.key),
+            arrival.session,
+            encode_address(arrival.address),
+            arrival.person,
+            clean(arrival.sender_name),
+            new_id(),
+            clean(arrival.text) if state is InboxState.WAITING else "",
+            state,
+            now,
+        ),
+    ).fetchone()
+    return None if row is None else _item(row)
+
+
+def waiting_count(db: sqlite3.Connection, key: SessionKey) -> int:
+    row = db.execute("SELECT count(*) FROM inbox WHERE key = ? AND state = 'waiting'", (str(key),)).fetchone()
+    return int(row[0])
+
+
+def waiting(db: sqlite3.Connection, key: SessionKey) -> list[InboxItem]:
+    """What waits on a key, oldest first."""
+    rows = db.execute(
+        f"SELECT {_COLUMNS} FROM inbox WHERE key = ? AND state = 'waiting' ORDER BY id", (str(key),)
+    ).fetchall()
+    return [_item(row) for row in rows]
+
+
+def all_waiting(db: sqlite3.Connection) -> list[InboxItem]:
+    """Everything that waits, oldest first, for the start of the daemon."""
+    rows = db.execute(f"SELECT {_COLUMNS} FROM inbox WHERE state = 'waiting'").fetchall()
+    return sorted((_item(row) for row in rows), key=lambda item: item.id)
+
+
+def of_turn(db: sqlite3.Connection, turn: int) -> list[InboxItem]:
+    """The messages that a turn answers, oldest first."""
+    rows = db.execute(f"SELECT {_COLUMNS} FROM inbox WHERE turn = ? ORDER BY id", (turn,)).fetchall()
+    return [_item(row) for row in rows]
+
+
+def get(db: sqlite3.Connection, items: Sequence[int]) -> list[InboxItem]:
+    """Those of the given rows that still wait, oldest first."""
+    marks = ", ".join("?" * len(items))
+    rows = db.execute(
+        f"SELECT {_COLUMNS} FROM inbox WHERE id IN ({marks}) AND state = 'waiting' ORDER BY id", items
+    ).fetchall()
+    return [_item(row) for row in rows]
+
+
+def start(db: sqlite3.Connection, items: Sequence[InboxItem], turn: int) -> None:
+    db.executemany("UPDATE inbox SET state = 'running', turn = ? WHERE id = ?", [(turn, item.id) for item in items])
+
+
+def finish(db: sqlite3.Connection, turn: int) -> None:
+    """The turn has ended: only the external id is kept, to recognise the message if it comes again."""
+    db.execute("UPDATE inbox SET state = 'done', text = '', sender_name = '' WHERE turn = ?", (turn,))
+
+
+def cancel_for_session(db: sqlite3.Connection, session: int) -> int:
+    """Messages meant for one session that has ended are not answered."""
+    return db.execute(
+        "UPDATE inbox SET state = 'cancelled', text = '', sender_name = '' WHERE session = ? AND state = 'waiting'",
+        (session,),
+    ).rowcount
+
+
+def rekey(db: sqlite3.Connection, old: SessionKey, new: SessionKey) -> None:
+    """What waits follows its conversation to another key."""
+    db.execute("UPDATE inbox SET key = ? WHERE key = ? AND state = 'waiting'", (str(new), str(old)))
+
+
+def prune(db: sqlite3.Connection, before: Micros) -> int:
+    """Forget external ids that no platform will send again."""
+    return db.execute("DELETE FROM inbox WHERE state IN ('done', 'cancelled') AND received_at < ?", (before,)).rowcount
+
+
+def encode_address(address: Address) -> str:
+    value = {"channel": address.channel, "account": address.account, "chat": address.chat}
+    if address.thread is not None:
+        value["thread"] = address.thread
+    if address.reply_to is not None:
+        value["reply_to"] = address.reply_to
+    return to_json(value)
+
+
+def decode_address(stored: str) -> Address:
+    return Address(**json.loads(stored))
+
+
+def _by_external_id(db: sqlite3.Connection, channel: str, external_id: str) -> InboxItem:
+    row = db.execute(
+        f"SELECT {_COLUMNS} FROM inbox WHERE channel = ? AND external_id = ?", (channel, clean(external_id))
+    ).fetchone()
+    return _item(row)
+
+
+def _item(row: tuple[Json, ...]) -> InboxItem:
+    return InboxItem(
+        id=row[0],
+        key=SessionKey.parse(row[1]),
+        session=row[2],
+        address=decode_address(row[3]),
+        person=row[4],
+        sender_name=row[5],
+        message_id=row[6],
+        text=row[7],
+        state=InboxState(row[8]),
+        turn=row[9],
+        received_at=row[10],
+    )

@@ -1,0 +1,168 @@
+"""People: one row per person, one or several identities each; linking merges what belongs together."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from routing.errors import UnknownPerson
+from routing.keys import MAIN, PeerKind, SessionKey
+from routing.scopes import Person
+from store import inbox, sessions
+from store.content import clean
+from store.ids import Micros, new_id
+from store.schema import LIVE
+
+#: The identity of whoever opens the web page with its token.
+WEB_OWNER = ("web", "owner")
+
+_COLUMNS = "id, public_id, name, owner, known, config_name"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersonRow:
+    id: int
+    public_id: str
+    name: str
+    owner: bool
+    #: Configured or approved, as opposed to a stranger who once wrote.
+    known: bool
+    config_name: str | None
+
+    @property
+    def person(self) -> Person:
+        return Person(self.public_id, self.owner)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configured:
+    """A person as the configuration has it."""
+
+    name: str
+    owner: bool = False
+    #: Channel → user id.
+    identities: dict[str, str] = field(default_factory=dict)
+
+
+def find(db: sqlite3.Connection, channel: str, user_id: str) -> PersonRow | None:
+    row = db.execute(
+        f"SELECT {_COLUMNS} FROM people WHERE id = (SELECT person FROM identities WHERE channel = ? AND user_id = ?)",
+        (channel, user_id),
+    ).fetchone()
+    return None if row is None else _person(row)
+
+
+def meet(db: sqlite3.Connection, channel: str, user_id: str, name: str, now: Micros) -> PersonRow:
+    """The person behind an identity; made at first contact. The name shown is the last one seen."""
+    found = find(db, channel, user_id)
+    name = clean(name)
+    if found is None:
+        found = _create(db, name, now)
+        db.execute("INSERT INTO identities (channel, user_id, person) VALUES (?, ?, ?)", (channel, user_id, found.id))
+    elif name and found.config_name is None and found.name != name:
+        db.execute("UPDATE people SET name = ? WHERE id = ?", (name, found.id))
+        found = get(db, found.id)
+    return found
+
+
+def get(db: sqlite3.Connection, person: int) -> PersonRow:
+    row = db.execute(f"SELECT {_COLUMNS} FROM people WHERE id = ?", (person,)).fetchone()
+    if row is None:
+        raise UnknownPerson(person=person)
+    return _person(row)
+
+
+def owner(db: sqlite3.Connection) -> PersonRow | None:
+    row = db.execute(f"SELECT {_COLUMNS} FROM people WHERE owner = 1").fetchone()
+    return None if row is None else _person(row)
+
+
+def sync(db: sqlite3.Connection, configured: Iterable[Configured], now: Micros) -> None:
+    """Make the people of the configuration known, link their identities, and settle who the owner is.
+
+    Without a configured owner, whoever opens the page with its token is one of his own.
+    """
+    db.execute("UPDATE people SET owner = 0 WHERE owner = 1")
+    db.execute("UPDATE people SET known = 0, config_name = NULL WHERE config_name IS NOT NULL")
+    owner: PersonRow | None = None
+    for person in configured:
+        row = _configured(db, person, now)
+        for channel, user_id in person.identities.items():
+            link(db, channel, user_id, row.id, now)
+        if person.owner:
+            owner = row
+    if owner is None:
+        owner = meet(db, *WEB_OWNER, "owner", now)
+    else:
+        link(db, *WEB_OWNER, owner.id, now)
+    _make_owner(db, owner, now)
+
+
+def link(db: sqlite3.Connection, channel: str, user_id: str, person: int, now: Micros) -> None:
+    """An identity belongs to a person. If another person had it, the two become one."""
+    other = find(db, channel, user_id)
+    if other is None:
+        db.execute("INSERT INTO identities (channel, user_id, person) VALUES (?, ?, ?)", (channel, user_id, person))
+    elif other.id != person:
+        _merge(db, other, get(db, person), now)
+
+
+def _merge(db: sqlite3.Connection, old: PersonRow, new: PersonRow, now: Micros) -> None:
+    """`old` becomes `new`: identities and direct-message sessions follow, the newest session stays live."""
+    db.execute("UPDATE identities SET person = ? WHERE person = ?", (new.id, old.id))
+    db.execute(
+        "UPDATE people SET merged_into = ?, owner = 0, known = 0, config_name = NULL WHERE id = ?",
+        (new.id, old.id),
+    )
+    _move_direct(db, old.person.peer, new.person.peer, now)
+    db.execute("UPDATE sessions SET person = ? WHERE person = ?", (new.id, old.id))
+    db.execute("UPDATE inbox SET person = ? WHERE person = ? AND state = 'waiting'", (new.id, old.id))
+
+
+def _make_owner(db: sqlite3.Connection, person: PersonRow, now: Micros) -> None:
+    db.execute("UPDATE people SET owner = 1, known = 1 WHERE id = ?", (person.id,))
+    _move_direct(db, person.public_id, MAIN, now)
+
+
+def _move_direct(db: sqlite3.Connection, old_peer: str, new_peer: str, now: Micros) -> None:
+    """Direct-message sessions of one peer id, and what waits for them, go to another."""
+    rows = db.execute(
+        f"SELECT id FROM sessions WHERE peer_kind = 'dm' AND peer_id = ? AND {LIVE} ORDER BY id", (old_peer,)
+    ).fetchall()
+    for (number,) in rows:
+        session = sessions.by_number(db, number)
+        sessions.rekey(db, session, _with_peer(session.key, new_peer), now)
+    for item in inbox.all_waiting(db):
+        if item.key.peer_kind is PeerKind.DM and item.key.peer_id == old_peer:
+            inbox.rekey(db, item.key, _with_peer(item.key, new_peer))
+
+
+def _with_peer(key: SessionKey, peer: str) -> SessionKey:
+    return SessionKey(key.agent_id, key.channel, key.account_id, key.peer_kind, peer)
+
+
+def _configured(db: sqlite3.Connection, person: Configured, now: Micros) -> PersonRow:
+    """The row of a configured person: found again by one of its identities, else made."""
+    found = next((row for one in person.identities.items() if (row := find(db, *one)) is not None), None) or _create(
+        db, person.name, now
+    )
+    db.execute(
+        "UPDATE people SET name = ?, config_name = ?, known = 1 WHERE id = ?",
+        (person.name, person.name, found.id),
+    )
+    return get(db, found.id)
+
+
+def _create(db: sqlite3.Connection, name: str, now: Micros) -> PersonRow:
+    row = db.execute(
+        f"INSERT INTO people (public_id, name, created_at) VALUES (?, ?, ?) RETURNING {_COLUMNS}",
+        (new_id(), name, now),
+    ).fetchone()
+    return _person(row)
+
+
+def _person(row: tuple[int, str, str, int, int, str | None]) -> PersonRow:
+    return PersonRow(
+        id=row[0], public_id=row[1], name=row[2], owner=bool(row[3]), known=bool(row[4]), config_name=row[5]
+    )

@@ -1,0 +1,200 @@
+"""What rows become: frozen values, without behaviour and without a way back to the database."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from routing.keys import SessionKey
+from routing.messages import Address
+from store.content import Content, Json
+from store.ids import Micros
+
+
+class Status(StrEnum):
+    ACTIVE = "active"
+    IDLE = "idle"
+    COMPACTED = "compacted"
+    COMPLETED = "completed"
+    CANCELLED = "cancelled"
+    ERROR = "error"
+    ARCHIVED = "archived"
+
+    @property
+    def live(self) -> bool:
+        return self in {Status.ACTIVE, Status.IDLE, Status.COMPACTED}
+
+
+class TurnStatus(StrEnum):
+    PENDING = "pending"
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
+class Role(StrEnum):
+    USER = "user"
+    AGENT = "agent"
+    SYSTEM = "system"
+
+
+class InboxState(StrEnum):
+    WAITING = "waiting"
+    RUNNING = "running"
+    DONE = "done"
+    CANCELLED = "cancelled"
+
+
+class OutboxState(StrEnum):
+    #: Stored with its turn, not yet released.
+    HELD = "held"
+    READY = "ready"
+    #: Recorded before the call; found after a crash, its outcome is unknown.
+    SENDING = "sending"
+    SENT = "sent"
+    #: Failed for good; operators see it and can send it again.
+    PARKED = "parked"
+    DROPPED = "dropped"
+
+
+class OutboxKind(StrEnum):
+    PREVIEW = "preview"
+    FINAL = "final"
+    NOTICE = "notice"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Tokens of a turn; unknown is None, never 0."""
+
+    input: int | None = None
+    output: int | None = None
+    #: `provider` as reported, or `estimated`.
+    source: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    id: int
+    public_id: str
+    key: SessionKey
+    status: Status
+    person: int | None
+    predecessor: int | None
+    title: str | None
+    last_model: str | None
+    last_seq: int
+    message_count: int
+    turn_count: int
+    total_input_tokens: int
+    total_output_tokens: int
+    compaction_count: int
+    last_compaction_at: Micros | None
+    #: Why it is idle or ended, such as `idle_timeout`.
+    reason: str | None
+    #: Any JSON value that callers keep with the session.
+    custom: Json
+    created_at: Micros
+    updated_at: Micros
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewMessage:
+    """A message to append. The store numbers and stamps it."""
+
+    role: Role
+    content: Content
+    #: Given when it was promised before (an accepted message keeps the id it was given then).
+    public_id: str | None = None
+    tool_calls: list[Json] | None = None
+    tool_call_id: str | None = None
+    token_count: int | None = None
+    metadata: dict[str, Json] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    id: int
+    public_id: str
+    seq: int
+    turn: int | None
+    role: Role
+    content: Content
+    tool_calls: list[Json] | None
+    tool_call_id: str | None
+    token_count: int | None
+    metadata: dict[str, Json]
+    timestamp: Micros
+    changed_at: Micros
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    id: int
+    public_id: str
+    session: int
+    seq: int
+    status: TurnStatus
+    mode: str
+    conversation_id: str
+    created_by: int | None
+    attempts: int
+    first_message: int
+    last_message: int
+    instruction_summary: str
+    answer_summary: str | None
+    model: str | None
+    usage: Usage
+    warnings: tuple[str, ...]
+    errors: tuple[str, ...]
+    created_at: Micros
+    response_received_at: Micros | None
+    status_at: Micros
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InboxItem:
+    id: int
+    key: SessionKey
+    #: Set when the message is meant for one session, whatever becomes of its key.
+    session: int | None
+    address: Address
+    person: int | None
+    sender_name: str
+    message_id: str
+    text: str
+    state: InboxState
+    turn: int | None
+    received_at: Micros
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    id: int
+    address: Address
+    session: int | None
+    turn: int | None
+    kind: OutboxKind
+    text: str
+    state: OutboxState
+    #: The platform's id; on a row still to be delivered: of the preview that becomes the final message.
+    sent_id: str | None
+    #: The platform may have this message already.
+    uncertain: bool
+    attempts: int
+    next_at: Micros
+    error: str | None
+    created_at: Micros
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compaction:
+    id: int
+    session: int
+    strategy: str
+    #: The summary stands for all messages up to this one.
+    through_seq: int
+    summary: str
+    tokens_before: int
+    tokens_after: int
+    created_at: Micros
+    undone_at: Micros | None

@@ -1,0 +1,319 @@
+"""Sessions: found or created by key, patched, ended, moved, deleted. Agent-facing functions take the agent."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from dataclasses import dataclass
+from enum import Enum
+
+from routing.errors import ForbiddenTransition, SessionEnded, UnknownSession, WrongAgent
+from routing.keys import SessionKey
+from store.content import Json, to_json
+from store.ids import Micros, new_id
+from store.records import Session, Status, Usage
+from store.schema import LIVE
+
+_COLUMNS = (
+    "id, public_id, key, status, person, predecessor, title, last_model, last_seq, message_count, turn_count, "
+    "total_input_tokens, total_output_tokens, compaction_count, last_compaction_at, reason, metadata, "
+    "created_at, updated_at"
+)
+
+
+class Unset(Enum):
+    UNSET = "unset"
+
+
+UNSET = Unset.UNSET
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionPatch:
+    """What to change; fields that are not given stay as they are."""
+
+    title: str | None | Unset = UNSET
+    last_model: str | None | Unset = UNSET
+    custom: Json | Unset = UNSET
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionFilter:
+    agent_id: str | None = None
+    channel: str | None = None
+    account_id: str | None = None
+    peer_kind: str | None = None
+    peer_id: str | None = None
+    statuses: tuple[Status, ...] = ()
+    created_after: Micros | None = None
+    created_before: Micros | None = None
+
+
+def get_or_create(
+    db: sqlite3.Connection, agent: str, key: SessionKey, now: Micros, *, person: int | None = None
+) -> Session:
+    """The live session of the key. After one that ended in error, its successor points to it."""
+    _check_agent(agent, key)
+    session = live(db, key)
+    if session is not None:
+        return session
+    last = db.execute("SELECT id, status FROM sessions WHERE key = ? ORDER BY id DESC LIMIT 1", (str(key),)).fetchone()
+    predecessor = last[0] if last is not None and last[1] == Status.ERROR else None
+    return create(db, key, now, person=person, predecessor=predecessor)
+
+
+def create(
+    db: sqlite3.Connection,
+    key: SessionKey,
+    now: Micros,
+    *,
+    person: int | None = None,
+    predecessor: int | None = None,
+) -> Session:
+    row = db.execute(
+        "INSERT INTO sessions (public_id, key, agent_id, channel, account_id, peer_kind, peer_id, person, predecessor,"
+        f" created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING {_COLUMNS}",
+        (
+            new_id(),
+            str(key),
+            key.agent_id,
+            key.channel,
+            key.account_id,
+            key.peer_kind,
+            key.peer_id,
+            person,
+            predecessor,
+            now,
+            now,
+        ),
+    ).fetchone()
+    return _session(row)
+
+
+def live(db: sqlite3.Connection, key: SessionKey) -> Session | None:
+    row = db.execute(f"SELECT {_COLUMNS} FROM sessions WHERE key = ? AND {LIVE}", (str(key),)).fetchone()
+    return None if row is None else _session(row)
+
+
+def get(db: sqlite3.Connection, public_id: str) -> Session:
+    row = db.execute(f"SELECT {_COLUMNS} FROM sessions WHERE public_id = ?", (public_id,)).fetchone()
+    if row is None:
+        raise UnknownSession(session=public_id)
+    return _session(row)
+
+
+def by_number(db: sqlite3.Connection, session: int) -> Session:
+    row = db.execute(f"SELECT {_COLUMNS} FROM sessions WHERE id = ?", (session,)).fetchone()
+    if row is None:
+        raise UnknownSession(session=session)
+    return _session(row)
+
+
+def for_agent(db: sqlite3.Connection, agent: str, key: SessionKey) -> Session:
+    """The live session of an agent's own key; another agent's key is refused before anything is read."""
+    _check_agent(agent, key)
+    session = live(db, key)
+    if session is None:
+        raise UnknownSession(session=key)
+    return session
+
+
+def patch(db: sqlite3.Connection, agent: str, key: SessionKey, change: SessionPatch) -> Session:
+    session = for_agent(db, agent, key)
+    values: dict[str, object] = {}
+    if change.title is not UNSET:
+        values["title"] = change.title
+    if change.last_model is not UNSET:
+        values["last_model"] = change.last_model
+    if change.custom is not UNSET:
+        values["metadata"] = to_json(change.custom)
+    if values:
+        columns = ", ".join(f"{name} = ?" for name in values)
+        db.execute(f"UPDATE sessions SET {columns} WHERE id = ?", (*values.values(), session.id))
+    return by_number(db, session.id)
+
+
+def delete(db: sqlite3.Connection, agent: str, key: SessionKey) -> None:
+    """Remove the live session of the key with all that belongs to it."""
+    remove(db, for_agent(db, agent, key).id)
+
+
+def remove(db: sqlite3.Connection, session: int) -> None:
+    """Remove a session, ended ones too; messages, turns, compactions and deliveries go with it."""
+    if db.execute("DELETE FROM sessions WHERE id = ?", (session,)).rowcount == 0:
+        raise UnknownSession(session=session)
+
+
+def list_for(db: sqlite3.Connection, agent: str, which: SessionFilter, limit: int = 100) -> list[Session]:
+    """An agent's own sessions, newest first."""
+    if which.agent_id not in {None, agent}:
+        raise WrongAgent(session=which.agent_id, agent=agent)
+    return _select(db, which, agent, limit, 0)
+
+
+def list_all(
+    db: sqlite3.Connection, which: SessionFilter, limit: int = 100, offset: int = 0
+) -> tuple[list[Session], int]:
+    """Sessions of all agents, newest first, and how many match. For administrators only."""
+    where, values = _where(which, which.agent_id)
+    total: int = db.execute(f"SELECT count(*) FROM sessions{where}", values).fetchone()[0]
+    return _select(db, which, which.agent_id, limit, offset), total
+
+
+def wake(db: sqlite3.Connection, key: SessionKey) -> None:
+    """A message was accepted: a resting session is active again."""
+    db.execute(
+        f"UPDATE sessions SET status = 'active', reason = NULL WHERE key = ? AND {LIVE} AND status <> 'active'",
+        (str(key),),
+    )
+
+
+def rest(db: sqlite3.Connection, before: Micros) -> list[str]:
+    """Mark sessions idle that had no activity since `before`; return their public ids."""
+    rows = db.execute(
+        "UPDATE sessions SET status = 'idle', reason = 'idle_timeout'"
+        " WHERE status IN ('active', 'compacted') AND updated_at < ?"
+        " AND NOT EXISTS (SELECT 1 FROM turns WHERE turns.session = sessions.id AND turns.status = 'pending')"
+        " AND NOT EXISTS (SELECT 1 FROM inbox WHERE inbox.key = sessions.key AND inbox.state = 'waiting')"
+        " RETURNING public_id",
+        (before,),
+    ).fetchall()
+    return [public_id for (public_id,) in rows]
+
+
+def end(db: sqlite3.Connection, session: Session, status: Status, reason: str, now: Micros) -> Session:
+    """Take a session to one of its ends. What a turn or a waiting message needs is the caller's business."""
+    current = by_number(db, session.id)
+    if not _may_end(current.status, status):
+        if current.status.live:
+            raise ForbiddenTransition(old=current.status, new=status)
+        raise SessionEnded(session=session.public_id, status=current.status)
+    db.execute(
+        "UPDATE sessions SET status = ?, reason = ?, updated_at = max(?, updated_at + 1) WHERE id = ?",
+        (status, reason, now, session.id),
+    )
+    return by_number(db, session.id)
+
+
+def move(db: sqlite3.Connection, session: Session, agent: str, now: Micros) -> Session:
+    """Move a session to another agent: its key changes, its history stays."""
+    old = session.key
+    key = SessionKey(agent, old.channel, old.account_id, old.peer_kind, old.peer_id)
+    rekey(db, session, key, now)
+    return by_number(db, session.id)
+
+
+def rekey(db: sqlite3.Connection, session: Session, key: SessionKey, now: Micros) -> None:
+    """Give a session another key. If that key has a live session, the one with the newer activity stays live."""
+    other = live(db, key)
+    if session.status.live and other is not None and other.id != session.id:
+        older, newer = sorted((session, other), key=lambda one: one.updated_at)
+        end(db, older, Status.ARCHIVED, "merged", now)
+        db.execute(
+            "UPDATE sessions SET predecessor = coalesce(predecessor, ?) WHERE id = ?",
+            (newer.predecessor, older.id),
+        )
+        db.execute("UPDATE sessions SET predecessor = ? WHERE id = ?", (older.id, newer.id))
+    db.execute(
+        "UPDATE sessions SET key = ?, agent_id = ?, channel = ?, account_id = ?, peer_kind = ?, peer_id = ?"
+        " WHERE id = ?",
+        (str(key), key.agent_id, key.channel, key.account_id, key.peer_kind, key.peer_id, session.id),
+    )
+
+
+def advance(db: sqlite3.Connection, session: int, count: int, now: Micros) -> tuple[int, Micros]:
+    """Reserve `count` numbers and strictly later times; return the last of each. Also marks the activity."""
+    row = db.execute(
+        "UPDATE sessions SET last_seq = last_seq + ?1, message_count = message_count + ?1,"
+        " updated_at = max(?2, updated_at + max(?1, 1)) WHERE id = ?3 RETURNING last_seq, updated_at",
+        (count, now, session),
+    ).fetchone()
+    if row is None:
+        raise UnknownSession(session=session)
+    return row[0], row[1]
+
+
+def start_turn(db: sqlite3.Connection, session: int, count: int, now: Micros) -> tuple[int, int, Micros, str]:
+    """Reserve a turn with `count` messages; return its number, the last message's number and time, the public id."""
+    row = db.execute(
+        "UPDATE sessions SET last_seq = last_seq + ?1, message_count = message_count + ?1, turn_count = turn_count + 1,"
+        " status = 'active', reason = NULL, updated_at = max(?2, updated_at + ?1) WHERE id = ?3"
+        " RETURNING turn_count, last_seq, updated_at, public_id",
+        (count, now, session),
+    ).fetchone()
+    return row[0], row[1], row[2], row[3]
+
+
+def account(db: sqlite3.Connection, session: int, usage: Usage, model: str | None, now: Micros) -> tuple[int, Micros]:
+    """Add a turn's tokens to the totals; return the last message's number and the time of the end."""
+    row = db.execute(
+        "UPDATE sessions SET total_input_tokens = total_input_tokens + ?,"
+        " total_output_tokens = total_output_tokens + ?,"
+        " last_model = coalesce(?, last_model), updated_at = max(?, updated_at + 1) WHERE id = ?"
+        " RETURNING last_seq, updated_at",
+        (usage.input or 0, usage.output or 0, model, now, session),
+    ).fetchone()
+    return row[0], row[1]
+
+
+def _check_agent(agent: str, key: SessionKey) -> None:
+    if key.agent_id != agent:
+        raise WrongAgent(session=key, agent=agent)
+
+
+def _may_end(old: Status, new: Status) -> bool:
+    if new is Status.ARCHIVED:
+        return old is not Status.ARCHIVED
+    return old.live and not new.live
+
+
+def _select(db: sqlite3.Connection, which: SessionFilter, agent: str | None, limit: int, offset: int) -> list[Session]:
+    where, values = _where(which, agent)
+    rows = db.execute(
+        f"SELECT {_COLUMNS} FROM sessions{where} ORDER BY created_at DESC, id DESC LIMIT ? OFFSET ?",
+        (*values, limit, offset),
+    ).fetchall()
+    return [_session(row) for row in rows]
+
+
+def _where(which: SessionFilter, agent: str | None) -> tuple[str, list[object]]:
+    terms: list[tuple[str, object]] = [
+        ("agent_id = ?", agent),
+        ("channel = ?", which.channel),
+        ("account_id = ?", which.account_id),
+        ("peer_kind = ?", which.peer_kind),
+        ("peer_id = ?", which.peer_id),
+        ("created_at > ?", which.created_after),
+        ("created_at < ?", which.created_before),
+    ]
+    given = [(term, value) for term, value in terms if value is not None]
+    clauses = [term for term, _ in given]
+    values = [value for _, value in given]
+    if which.statuses:
+        clauses.append(f"status IN ({', '.join('?' * len(which.statuses))})")
+        values.extend(which.statuses)
+    return (" WHERE " + " AND ".join(clauses) if clauses else ""), values
+
+
+def _session(row: tuple[Json, ...]) -> Session:
+    return Session(
+        id=row[0],
+        public_id=row[1],
+        key=SessionKey.parse(row[2]),
+        status=Status(row[3]),
+        person=row[4],
+        predecessor=row[5],
+        title=row[6],
+        last_model=row[7],
+        last_seq=row[8],
+        message_count=row[9],
+        turn_count=row[10],
+        total_input_tokens=row[11],
+        total_output_tokens=row[12],
+        compaction_count=row[13],
+        last_compaction_at=row[14],
+        reason=row[15],
+        custom=json.loads(row[16]),
+        created_at=row[17],
+        updated_at=row[18],
+    )

@@ -1,0 +1,247 @@
+"""Turns: pending, then completed or failed, once. Each function is one transaction's worth of a turn's life."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from routing.errors import SessionEnded, TurnEnded, TurnRunning, UnknownTurn
+from store import inbox, messages, sessions
+from store.content import Content, Json, Text, to_json
+from store.ids import Micros, new_id, pack, seq_of, session_of, span
+from store.records import InboxItem, Message, NewMessage, Role, Session, Turn, TurnStatus, Usage
+
+_COLUMNS = (
+    "id, public_id, status, mode, conversation_id, created_by, attempts, first_message, last_message,"
+    " instruction_summary, answer_summary, model, input_tokens, output_tokens, usage_source, warnings, errors,"
+    " created_at, response_received_at, status_at"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instruction:
+    """What a person asked, as the turn keeps it; summaries are made above the store."""
+
+    messages: tuple[NewMessage, ...]
+    summary: str
+    created_by: int | None = None
+    mode: str = "ask"
+    conversation_id: str | None = None
+    model: str | None = None
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How a turn ended. `answer_summary` is for completed turns only, `errors` for failed ones."""
+
+    answer_summary: str | None = None
+    errors: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    model: str | None = None
+    usage: Usage = Usage()
+
+
+def begin(
+    db: sqlite3.Connection, agent: str, items: Sequence[InboxItem], instruction: Instruction, now: Micros
+) -> tuple[Session, Turn]:
+    """Find or create the session now, and start a turn for messages that waited."""
+    first = items[0]
+    if first.session is not None:
+        session = sessions.by_number(db, first.session)
+        if not session.status.live:
+            raise SessionEnded(session=session.public_id, status=session.status)
+    else:
+        session = sessions.get_or_create(db, agent, first.key, now, person=first.person)
+    turn = add(db, session.id, instruction, now)
+    inbox.start(db, items, turn.id)
+    return session, turn
+
+
+def add(db: sqlite3.Connection, session: int, instruction: Instruction, now: Micros) -> Turn:
+    """A new pending turn with the user's messages as its first rows."""
+    if pending_of(db, session) is not None:
+        raise TurnRunning(session=session)
+    count = len(instruction.messages)
+    seq, last_seq, when, conversation = sessions.start_turn(db, session, count, now)
+    turn = pack(session, seq)
+    row = db.execute(
+        "INSERT INTO turns (id, public_id, mode, conversation_id, created_by, first_message, last_message,"
+        " instruction_summary, model, warnings, created_at, status_at)"
+        f" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING {_COLUMNS}",
+        (
+            turn,
+            new_id(),
+            instruction.mode,
+            instruction.conversation_id or conversation,
+            instruction.created_by,
+            last_seq - count + 1,
+            last_seq,
+            instruction.summary,
+            instruction.model,
+            to_json(instruction.warnings),
+            when,
+            when,
+        ),
+    ).fetchone()
+    messages.insert(db, session, instruction.messages, last_seq, when, turn)
+    return _turn(row)
+
+
+def progress(db: sqlite3.Connection, turn: int, row: int | None, role: Role, content: Content, now: Micros) -> int:
+    """Write a message of a running turn: a new row, or the next state of one that grows. Returns the row."""
+    _require_pending(db, turn)
+    session = session_of(turn)
+    if row is None:
+        return messages.append(db, session, [NewMessage(role=role, content=content)], now, turn)[0].id
+    _, when = sessions.advance(db, session, 0, now)
+    messages.replace(db, row, content, when)
+    return row
+
+
+def complete(
+    db: sqlite3.Connection, turn: int, row: int | None, answer: NewMessage | None, ending: Ending, now: Micros
+) -> Turn:
+    """Store the (rest of the) answer, in the row that grew or a new one, and end the turn."""
+    _require_pending(db, turn)
+    session = session_of(turn)
+    if answer is not None and row is not None:
+        _, when = sessions.advance(db, session, 0, now)
+        messages.replace(db, row, answer.content, when, token_count=answer.token_count, metadata=answer.metadata)
+    elif answer is not None:
+        messages.append(db, session, [answer], now, turn)
+    return _end(db, turn, TurnStatus.COMPLETED, ending, now)
+
+
+def fail(db: sqlite3.Connection, turn: int, note: str, ending: Ending, now: Micros) -> Turn:
+    """Closed in the history with a system message, so that no later message revives the instruction."""
+    _require_pending(db, turn)
+    session = session_of(turn)
+    for message in growing(db, turn):
+        _, when = sessions.advance(db, session, 0, now)
+        text = Text(message.content.text if isinstance(message.content, Text) else "", partial=False)
+        messages.replace(db, message.id, text, when, metadata={**message.metadata, "incomplete": True})
+    messages.append(db, session, [NewMessage(role=Role.SYSTEM, content=Text(note))], now, turn)
+    return _end(db, turn, TurnStatus.FAILED, ending, now)
+
+
+def growing(db: sqlite3.Connection, turn: int) -> list[Message]:
+    """The rows of a turn whose text is still partial."""
+    found = get(db, turn)
+    session = sessions.by_number(db, found.session)
+    rows = messages.between(db, found.session, found.first_message, session.last_seq)
+    return [row for row in rows if isinstance(row.content, Text) and row.content.partial]
+
+
+def start_again(db: sqlite3.Connection, turn: int) -> Turn:
+    """The same pending turn runs once more; the attempt is counted before it begins."""
+    _require_pending(db, turn)
+    db.execute("UPDATE turns SET attempts = attempts + 1 WHERE id = ?", (turn,))
+    return get(db, turn)
+
+
+def forgive(db: sqlite3.Connection, turn: int) -> None:
+    """The daemon stopped on purpose in the middle of this attempt: it does not count as a crash."""
+    db.execute("UPDATE turns SET attempts = attempts - 1 WHERE id = ? AND status = 'pending'", (turn,))
+
+
+def pending(db: sqlite3.Connection) -> list[Turn]:
+    rows = db.execute(f"SELECT {_COLUMNS} FROM turns WHERE status = 'pending'").fetchall()
+    return [_turn(row) for row in rows]
+
+
+def pending_of(db: sqlite3.Connection, session: int) -> Turn | None:
+    row = db.execute(f"SELECT {_COLUMNS} FROM turns WHERE session = ? AND status = 'pending'", (session,)).fetchone()
+    return None if row is None else _turn(row)
+
+
+def get(db: sqlite3.Connection, turn: int) -> Turn:
+    row = db.execute(f"SELECT {_COLUMNS} FROM turns WHERE id = ?", (turn,)).fetchone()
+    if row is None:
+        raise UnknownTurn(turn=turn)
+    return _turn(row)
+
+
+def find(db: sqlite3.Connection, session: int, name: str) -> Turn:
+    """A turn of a session by its public id, its sequence number, or `last`."""
+    first, last = span(session)
+    if name == "last":
+        where, value = "id BETWEEN ? AND ? ORDER BY id DESC LIMIT 1", (first, last)
+    elif name.isascii() and name.isdigit() and len(name) < 10:
+        where, value = "id = ? AND session = ?", (pack(session, int(name)), session)
+    else:
+        row = db.execute(f"SELECT {_COLUMNS} FROM turns WHERE public_id = ?", (name,)).fetchone()
+        if row is None or session_of(row[0]) != session:
+            raise UnknownTurn(turn=name)
+        return _turn(row)
+    row = db.execute(f"SELECT {_COLUMNS} FROM turns WHERE {where}", value).fetchone()
+    if row is None:
+        raise UnknownTurn(turn=name)
+    return _turn(row)
+
+
+def of_session(db: sqlite3.Connection, session: int) -> list[Turn]:
+    rows = db.execute(f"SELECT {_COLUMNS} FROM turns WHERE id BETWEEN ? AND ? ORDER BY id", span(session))
+    return [_turn(row) for row in rows.fetchall()]
+
+
+def _require_pending(db: sqlite3.Connection, turn: int) -> None:
+    row = db.execute("SELECT status FROM turns WHERE id = ?", (turn,)).fetchone()
+    if row is None:
+        raise UnknownTurn(turn=turn)
+    if row[0] != TurnStatus.PENDING:
+        raise TurnEnded(turn=seq_of(turn), status=row[0])
+
+
+def _end(db: sqlite3.Connection, turn: int, status: TurnStatus, ending: Ending, now: Micros) -> Turn:
+    usage = ending.usage
+    last_seq, when = sessions.account(db, session_of(turn), usage, ending.model, now)
+    before = get(db, turn)
+    row = db.execute(
+        "UPDATE turns SET status = ?, answer_summary = ?, model = coalesce(?, model), input_tokens = ?,"
+        " output_tokens = ?, usage_source = ?, warnings = ?, errors = ?, last_message = ?,"
+        f" response_received_at = ?, status_at = ? WHERE id = ? RETURNING {_COLUMNS}",
+        (
+            status,
+            ending.answer_summary,
+            ending.model,
+            usage.input,
+            usage.output,
+            usage.source,
+            to_json(before.warnings + ending.warnings),
+            to_json(before.errors + ending.errors),
+            last_seq,
+            when,
+            when,
+            turn,
+        ),
+    ).fetchone()
+    inbox.finish(db, turn)
+    return _turn(row)
+
+
+def _turn(row: tuple[Json, ...]) -> Turn:
+    return Turn(
+        id=row[0],
+        public_id=row[1],
+        session=session_of(row[0]),
+        seq=seq_of(row[0]),
+        status=TurnStatus(row[2]),
+        mode=row[3],
+        conversation_id=row[4],
+        created_by=row[5],
+        attempts=row[6],
+        first_message=row[7],
+        last_message=row[8],
+        instruction_summary=row[9],
+        answer_summary=row[10],
+        model=row[11],
+        usage=Usage(input=row[12], output=row[13], source=row[14]),
+        warnings=tuple(json.loads(row[15])),
+        errors=tuple(json.loads(row[16])),
+        created_at=row[17],
+        response_received_at=row[18],
+        status_at=row[19],
+    )
