@@ -1,23 +1,24 @@
-"""The command line: ``python -m gateway`` in a checkout, ``trunkline`` once installed."""
+"""The entry point: ``python -m gateway`` in a checkout, ``trunkline`` once installed."""
 
 import sys
 
 import click
 
-
-@click.command(name="trunkline")
-def command() -> None:
-    """Connect people in Telegram and Discord to AI agents."""
+from gateway.cli import trunkline
 
 
 def main() -> int:
     """Run the command line and return its exit code."""
     try:
-        command.main(prog_name="trunkline", standalone_mode=False)
+        code = trunkline.main(prog_name="trunkline", standalone_mode=False)
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    return 0
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except click.Abort:
+        return 130
+    return code if isinstance(code, int) else 0
 
 
 if __name__ == "__main__":

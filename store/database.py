@@ -11,11 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from routing.errors import DatabaseDamaged, DataDirUnusable, StartError
+from routing.errors import DatabaseDamaged, DataDirUnusable, StoreClosed
 from store import migrations
 from store.writer import Operation, Writer
 
 T = TypeVar("T")
+#: What store functions take; others name it without importing SQL.
+Database = sqlite3.Connection
 
 NAME = "trunkline.db"
 _READERS = 2
@@ -30,13 +32,14 @@ class Store:
         self._writer = writer
         self._local = threading.local()
         self._connections: list[sqlite3.Connection] = []
-        self._readers = ThreadPoolExecutor(_READERS, "store-reader", initializer=self._open_reader)
+        self._closed = False
+        self._readers = ThreadPoolExecutor(_READERS, "store-reader")
 
     @classmethod
     async def open(cls, data_dir: Path) -> Store:
         """Create or migrate the database, then start the threads."""
         path = prepare(data_dir)
-        await asyncio.to_thread(_migrate, path)
+        await asyncio.to_thread(on_file, path, migrations.migrate)
         return cls(path, Writer(lambda: connect(path)))
 
     @property
@@ -49,6 +52,8 @@ class Store:
 
     async def read(self, operation: Callable[[sqlite3.Connection], T]) -> T:
         """`operation` must fetch all it needs: an open cursor would keep the log from being folded in."""
+        if self._closed:
+            raise StoreClosed
         return await asyncio.get_running_loop().run_in_executor(self._readers, self._read, operation)
 
     async def ping(self) -> None:
@@ -56,16 +61,17 @@ class Store:
 
     async def close(self) -> None:
         """Readers first: the last connection to close folds the log into the file, and it must be the writer."""
+        self._closed = True
         await asyncio.to_thread(self._readers.shutdown)
         for connection in self._connections:
             connection.close()
         await self._writer.close()
 
-    def _open_reader(self) -> None:
-        self._local.db = connect(self.path, read_only=True)
-        self._connections.append(self._local.db)
-
     def _read(self, operation: Callable[[sqlite3.Connection], T]) -> T:
+        # Opened on use, not by the pool: a failure then belongs to this read only, and the next one tries again.
+        if not hasattr(self._local, "db"):
+            self._local.db = connect(self.path, read_only=True)
+            self._connections.append(self._local.db)
         return operation(self._local.db)
 
 
@@ -86,13 +92,17 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     db = sqlite3.connect(
         path, isolation_level=None, timeout=_BUSY_SECONDS, cached_statements=256, check_same_thread=False
     )
-    db.execute("PRAGMA journal_mode = WAL")
-    db.execute("PRAGMA synchronous = FULL")
-    db.execute("PRAGMA foreign_keys = ON")
-    db.execute("PRAGMA journal_size_limit = 67108864")
-    if read_only:
-        db.execute("PRAGMA wal_autocheckpoint = 0")
-        db.execute("PRAGMA query_only = ON")
+    try:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = FULL")
+        db.execute("PRAGMA foreign_keys = ON")
+        db.execute("PRAGMA journal_size_limit = 67108864")
+        if read_only:
+            db.execute("PRAGMA wal_autocheckpoint = 0")
+            db.execute("PRAGMA query_only = ON")
+    except BaseException:
+        db.close()
+        raise
     return db
 
 
@@ -102,15 +112,14 @@ def _make_private(path: Path) -> None:
         os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
 
 
-def _migrate(path: Path) -> None:
+def on_file(path: Path, work: Callable[[Database, Path], T]) -> T:
+    """Work on the file directly, at start or under the lock; trouble with the file gets a name."""
     try:
         db = connect(path)
         try:
-            migrations.migrate(db, path)
+            return work(db, path)
         finally:
             db.close()
-    except StartError:
-        raise
     except sqlite3.OperationalError as exc:
         raise DataDirUnusable(path=path.parent, why=str(exc)) from exc
     except sqlite3.DatabaseError as exc:

@@ -41,17 +41,27 @@ class Accepted:
 
 def accept(db: sqlite3.Connection, arrival: Arrival, now: Micros, *, max_waiting: int | None = None) -> Accepted:
     """Store a message once. The second time the same external id gives the first one's row."""
+    session = None if arrival.session is None else sessions.by_number(db, arrival.session)
     item = insert(db, arrival, InboxState.WAITING, now)
     if item is None:
-        return Accepted(_by_external_id(db, arrival.address.channel, arrival.external_id), duplicate=True)
-    if arrival.session is not None:
-        session = sessions.by_number(db, arrival.session)
-        if not session.status.live:
-            raise SessionEnded(session=session.public_id, status=session.status)
+        known = find(db, arrival.address.channel, arrival.external_id)
+        if known is not None:
+            return Accepted(known, duplicate=True)
+        raise RuntimeError("a message id was given twice")
+    if session is not None and not session.status.live:
+        raise SessionEnded(session=session.public_id, status=session.status)
     if max_waiting is not None and waiting_count(db, arrival.key) > max_waiting:
         raise LaneFull(limit=max_waiting)
     sessions.wake(db, arrival.key)
     return Accepted(item, duplicate=False)
+
+
+def find(db: sqlite3.Connection, channel: str, external_id: str) -> InboxItem | None:
+    """The message that came under this external id, if it came before."""
+    row = db.execute(
+        f"SELECT {_COLUMNS} FROM inbox WHERE channel = ? AND external_id = ?", (channel, clean(external_id))
+    ).fetchone()
+    return None if row is None else _item(row)
 
 
 def insert(db: sqlite3.Connection, arrival: Arrival, state: InboxState, now: Micros) -> InboxItem | None:
@@ -148,13 +158,6 @@ def encode_address(address: Address) -> str:
 
 def decode_address(stored: str) -> Address:
     return Address(**json.loads(stored))
-
-
-def _by_external_id(db: sqlite3.Connection, channel: str, external_id: str) -> InboxItem:
-    row = db.execute(
-        f"SELECT {_COLUMNS} FROM inbox WHERE channel = ? AND external_id = ?", (channel, clean(external_id))
-    ).fetchone()
-    return _item(row)
 
 
 def _item(row: tuple[Json, ...]) -> InboxItem:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 from pathlib import Path
@@ -26,14 +27,18 @@ class InstanceLock:
             raise DataDirUnusable(path=self.path.parent, why=exc.strerror) from exc
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as exc:
+        except BlockingIOError as exc:
             holder = os.pread(fd, 32, 0).decode(errors="replace").strip()
             os.close(fd)
             pid = f" (process {holder})" if holder else ""
             raise AlreadyRunning(pid=pid, path=self.path.parent) from exc
+        except OSError as exc:
+            os.close(fd)
+            raise DataDirUnusable(path=self.path.parent, why=exc.strerror) from exc
         self._fd = fd
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+        with contextlib.suppress(OSError):  # a full disk: the lock holds without the pid
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
         if self._fd is not None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from routing.errors import UnknownMessage
 from routing.keys import SessionKey
 from store import sessions
-from store.content import Content, Json, decode, encode, to_json
+from store.content import Content, Json, clean, decode, encode, to_json
 from store.ids import Micros, new_id, pack, seq_of, span
 from store.records import Message, NewMessage, Role
 
@@ -72,10 +72,10 @@ def page(db: sqlite3.Connection, session: int, options: HistoryOptions) -> list[
     if options.after is not None:
         rows = db.execute(
             f"SELECT {_COLUMNS} FROM messages WHERE id > ? AND id <= ? ORDER BY id LIMIT ?",
-            (pack(session, options.after), last, options.limit),
+            (_within(session, options.after), last, options.limit),
         ).fetchall()
         return [_message(row) for row in rows]
-    end = last if options.before is None else pack(session, options.before) - 1
+    end = last if options.before is None else _within(session, options.before) - 1
     rows = db.execute(
         f"SELECT {_COLUMNS} FROM messages WHERE id >= ? AND id <= ? ORDER BY id DESC LIMIT ?",
         (first, end, options.limit),
@@ -88,11 +88,10 @@ def every(db: sqlite3.Connection, session: int) -> list[Message]:
     return [_message(row) for row in rows.fetchall()]
 
 
-def changed_since(db: sqlite3.Connection, session: int, since: Micros, limit: int | None = None) -> list[Message]:
+def changed_since(db: sqlite3.Connection, session: int, since: Micros) -> list[Message]:
     """Messages that are new or changed after `since`, in the order of the history."""
     rows = db.execute(
-        f"SELECT {_COLUMNS} FROM messages WHERE session = ? AND changed_at > ? ORDER BY changed_at LIMIT ?",
-        (session, since, -1 if limit is None else limit),
+        f"SELECT {_COLUMNS} FROM messages WHERE session = ? AND changed_at > ?", (session, since)
     ).fetchall()
     return sorted((_message(row) for row in rows), key=lambda message: message.seq)
 
@@ -122,11 +121,19 @@ def replace(
     metadata: dict[str, Json] | None = None,
 ) -> None:
     """Change a message that still grows; `when` comes from `sessions.advance`."""
-    db.execute(
+    changed = db.execute(
         "UPDATE messages SET content = ?, token_count = coalesce(?, token_count),"
         " metadata = coalesce(?, metadata), changed_at = ? WHERE id = ?",
         (encode(content), token_count, None if metadata is None else to_json(metadata), when, message),
-    )
+    ).rowcount
+    if changed == 0:
+        raise UnknownMessage(message_id=message)
+
+
+def _within(session: int, seq: int) -> int:
+    """The packed id of any number a caller may name; no number leads into another session."""
+    first, last = span(session)
+    return min(max(first + seq, first), last)
 
 
 def _insert(db: sqlite3.Connection, packed: int, turn: int | None, new: NewMessage, when: Micros) -> Message:
@@ -154,7 +161,7 @@ def _insert(db: sqlite3.Connection, packed: int, turn: int | None, new: NewMessa
             message.role,
             encode(message.content),
             None if new.tool_calls is None else to_json(new.tool_calls),
-            message.tool_call_id,
+            None if message.tool_call_id is None else clean(message.tool_call_id),
             message.token_count,
             to_json(message.metadata) if message.metadata else "{}",
             when,

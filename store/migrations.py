@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shutil
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from routing.errors import DataDirUnusable, NewerDatabase
@@ -49,17 +51,12 @@ def rollback(db: sqlite3.Connection, path: Path, steps: Sequence[Step] = STEPS) 
         raise NewerDatabase(path=path, unknown=last)
     keep_copy(db, path, path.with_name(f"{path.name}.before-undo-{last}"))
     # Dropping a table that others refer to is checked once, at the end of the transaction.
-    db.execute("BEGIN IMMEDIATE")
-    try:
+    with _transaction(db):
         db.execute("PRAGMA defer_foreign_keys = ON")
         _drop_triggers(db)
         for statement in step.down:
             db.execute(statement)
         db.execute("DELETE FROM _sqlite_migrations WHERE migration_set = ? AND name = ?", (_SET, last))
-        db.execute("COMMIT")
-    except BaseException:
-        db.execute("ROLLBACK")
-        raise
     return last
 
 
@@ -67,15 +64,10 @@ def ensure_triggers(db: sqlite3.Connection) -> None:
     """Make the triggers of the file exactly those of the list."""
     if _triggers(db) == {name: _flat(sql) for name, sql in TRIGGERS.items()}:
         return
-    db.execute("BEGIN IMMEDIATE")
-    try:
+    with _transaction(db):
         _drop_triggers(db)
         for sql in TRIGGERS.values():
             db.execute(sql)
-        db.execute("COMMIT")
-    except BaseException:
-        db.execute("ROLLBACK")
-        raise
 
 
 def keep_copy(db: sqlite3.Connection, path: Path, copy: Path) -> None:
@@ -86,8 +78,16 @@ def keep_copy(db: sqlite3.Connection, path: Path, copy: Path) -> None:
         why = f"a copy of the database needs {size * 2} bytes before a migration and {free} are free"
         raise DataDirUnusable(path=path.parent, why=why)
     copy.unlink(missing_ok=True)
-    db.execute("VACUUM INTO ?", (str(copy),))
-    copy.chmod(0o600)
+    # Private from its first byte on; SQLite takes an empty file, and leaves it to others to sync it.
+    file = os.open(copy, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        db.execute("VACUUM INTO ?", (str(copy),))
+        os.fsync(file)
+    except BaseException:
+        copy.unlink()
+        raise
+    finally:
+        os.close(file)
 
 
 def _apply(db: sqlite3.Connection, steps: Sequence[Step]) -> None:
@@ -107,6 +107,18 @@ def _apply(db: sqlite3.Connection, steps: Sequence[Step]) -> None:
     runner.apply(Database(db))
 
 
+@contextlib.contextmanager
+def _transaction(db: sqlite3.Connection) -> Iterator[None]:
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:  # an error may have ended it
+            db.execute("ROLLBACK")
+        raise
+
+
 def _triggers(db: sqlite3.Connection) -> dict[str, str]:
     rows = db.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
     return {name: _flat(sql) for name, sql in rows}
@@ -114,7 +126,8 @@ def _triggers(db: sqlite3.Connection) -> dict[str, str]:
 
 def _drop_triggers(db: sqlite3.Connection) -> None:
     for name in _triggers(db):
-        db.execute(f"DROP TRIGGER {name}")
+        quoted = name.replace('"', '""')
+        db.execute(f'DROP TRIGGER "{quoted}"')
 
 
 def _flat(sql: str) -> str:

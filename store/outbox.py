@@ -61,6 +61,33 @@ def put_answer(db: sqlite3.Connection, drafts: Sequence[Draft], state: OutboxSta
         put(db, draft, state, now)
 
 
+def get(db: sqlite3.Connection, delivery: int) -> Delivery:
+    row = db.execute(f"SELECT {_COLUMNS} FROM outbox WHERE id = ?", (delivery,)).fetchone()
+    if row is None:
+        raise UnknownDelivery(delivery=delivery)
+    return _delivery(row)
+
+
+def shown(db: sqlite3.Connection, delivery: int, sent_id: str, now: Micros) -> Delivery:
+    """A preview's message exists. If the turn has ended meanwhile, its row already waits to be finished."""
+    db.execute(
+        "UPDATE outbox SET sent_id = ?, state = CASE kind WHEN 'preview' THEN 'sent' ELSE state END, changed_at = ?"
+        " WHERE id = ?",
+        (sent_id, now, delivery),
+    )
+    return get(db, delivery)
+
+
+def doubt(db: sqlite3.Connection, delivery: int, now: Micros) -> None:
+    """Whether a preview's message exists is unknown."""
+    db.execute("UPDATE outbox SET uncertain = 1, changed_at = ? WHERE id = ?", (now, delivery))
+
+
+def unpreview(db: sqlite3.Connection, delivery: int, now: Micros) -> None:
+    """A preview's message surely does not exist, so there is nothing to finish."""
+    db.execute("UPDATE outbox SET state = 'dropped', changed_at = ? WHERE id = ? AND kind = 'preview'", (now, delivery))
+
+
 def preview_of(db: sqlite3.Connection, turn: int) -> Delivery | None:
     row = db.execute(
         f"SELECT {_COLUMNS} FROM outbox WHERE turn = ? AND kind = 'preview' AND state IN ('sending', 'sent')",
@@ -153,7 +180,7 @@ def drop(db: sqlite3.Connection, delivery: int, now: Micros) -> None:
 
 
 def resend(db: sqlite3.Connection, delivery: int, now: Micros) -> Delivery:
-    """A parked row goes to the end of its place's queue once more."""
+    """A parked row is sent once more."""
     row = db.execute(
         "UPDATE outbox SET state = 'ready', attempts = 0, next_at = 0, changed_at = ?"
         f" WHERE id = ? AND state = 'parked' RETURNING {_COLUMNS}",
@@ -169,6 +196,11 @@ def parked(db: sqlite3.Connection, limit: int = 100) -> list[Delivery]:
         f"SELECT {_COLUMNS} FROM outbox WHERE state = 'parked' ORDER BY id DESC LIMIT ?", (limit,)
     ).fetchall()
     return [_delivery(row) for row in rows]
+
+
+def prune(db: sqlite3.Connection, before: Micros) -> int:
+    """Forget what was delivered long ago; the history has it."""
+    return db.execute("DELETE FROM outbox WHERE state IN ('sent', 'dropped') AND changed_at < ?", (before,)).rowcount
 
 
 def of_turn(db: sqlite3.Connection, turn: int) -> list[Delivery]:

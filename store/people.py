@@ -10,7 +10,7 @@ from routing.errors import UnknownPerson
 from routing.keys import MAIN, PeerKind, SessionKey
 from routing.scopes import Person
 from store import inbox, sessions
-from store.content import clean
+from store.content import clean, to_json
 from store.ids import Micros, new_id
 from store.schema import LIVE
 
@@ -83,41 +83,84 @@ def sync(db: sqlite3.Connection, configured: Iterable[Configured], now: Micros) 
 
     Without a configured owner, whoever opens the page with its token is one of his own.
     """
+    before = owner(db)
+    people = list(configured)
     db.execute("UPDATE people SET owner = 0 WHERE owner = 1")
-    db.execute("UPDATE people SET known = 0, config_name = NULL WHERE config_name IS NOT NULL")
-    owner: PersonRow | None = None
-    for person in configured:
+    db.execute(
+        "UPDATE people SET known = 0, config_name = NULL"
+        " WHERE config_name IS NOT NULL AND config_name NOT IN (SELECT value FROM json_each(?))",
+        (to_json([person.name for person in people]),),
+    )
+    chosen: PersonRow | None = None
+    for person in people:
         row = _configured(db, person, now)
         for channel, user_id in person.identities.items():
-            link(db, channel, user_id, row.id, now)
+            _claim(db, channel, user_id, row, now)
         if person.owner:
-            owner = row
-    if owner is None:
-        owner = meet(db, *WEB_OWNER, "owner", now)
-    else:
-        link(db, *WEB_OWNER, owner.id, now)
-    _make_owner(db, owner, now)
+            chosen = row
+    chosen = _give_page(db, chosen, now)
+    if before is not None and (former := _survivor(db, before)).id != chosen.id:
+        _move_direct(db, MAIN, former.public_id, now, person=former.id)
+    _make_owner(db, chosen, now)
 
 
 def link(db: sqlite3.Connection, channel: str, user_id: str, person: int, now: Micros) -> None:
     """An identity belongs to a person. If another person had it, the two become one."""
+    target = get(db, person)
     other = find(db, channel, user_id)
     if other is None:
         db.execute("INSERT INTO identities (channel, user_id, person) VALUES (?, ?, ?)", (channel, user_id, person))
     elif other.id != person:
-        _merge(db, other, get(db, person), now)
+        _merge(db, other, target, now)
+
+
+def _claim(db: sqlite3.Connection, channel: str, user_id: str, person: PersonRow, now: Micros) -> None:
+    """The configuration gives an identity to a person. Taken from another one of its people, it comes alone."""
+    holder = find(db, channel, user_id)
+    if holder is not None and holder.id != person.id and holder.config_name is not None:
+        _forget(db, channel, user_id)
+    link(db, channel, user_id, person.id, now)
+
+
+def _give_page(db: sqlite3.Connection, owner: PersonRow | None, now: Micros) -> PersonRow:
+    """The page goes to the owner, or to nobody but its visitor. Whoever had it before stays who he is."""
+    holder = find(db, *WEB_OWNER)
+    if holder is not None and (owner is None or holder.id != owner.id) and _has_others(db, holder):
+        _forget(db, *WEB_OWNER)
+    if owner is None:
+        return meet(db, *WEB_OWNER, "owner", now)
+    link(db, *WEB_OWNER, owner.id, now)
+    return owner
+
+
+def _survivor(db: sqlite3.Connection, person: PersonRow) -> PersonRow:
+    """Whom a person was merged into, if he was."""
+    (into,) = db.execute("SELECT merged_into FROM people WHERE id = ?", (person.id,)).fetchone()
+    return person if into is None else _survivor(db, get(db, into))
+
+
+def _has_others(db: sqlite3.Connection, person: PersonRow) -> bool:
+    (count,) = db.execute("SELECT count(*) FROM identities WHERE person = ?", (person.id,)).fetchone()
+    return bool(count > 1)
+
+
+def _forget(db: sqlite3.Connection, channel: str, user_id: str) -> None:
+    db.execute("DELETE FROM identities WHERE channel = ? AND user_id = ?", (channel, user_id))
 
 
 def _merge(db: sqlite3.Connection, old: PersonRow, new: PersonRow, now: Micros) -> None:
     """`old` becomes `new`: identities and direct-message sessions follow, the newest session stays live."""
+    peer = MAIN if old.owner else new.person.peer
     db.execute("UPDATE identities SET person = ? WHERE person = ?", (new.id, old.id))
     db.execute(
         "UPDATE people SET merged_into = ?, owner = 0, known = 0, config_name = NULL WHERE id = ?",
         (new.id, old.id),
     )
-    _move_direct(db, old.person.peer, new.person.peer, now)
+    _move_direct(db, old.person.peer, peer, now)
     db.execute("UPDATE sessions SET person = ? WHERE person = ?", (new.id, old.id))
     db.execute("UPDATE inbox SET person = ? WHERE person = ? AND state = 'waiting'", (new.id, old.id))
+    if old.owner:
+        _make_owner(db, new, now)
 
 
 def _make_owner(db: sqlite3.Connection, person: PersonRow, now: Micros) -> None:
@@ -125,16 +168,20 @@ def _make_owner(db: sqlite3.Connection, person: PersonRow, now: Micros) -> None:
     _move_direct(db, person.public_id, MAIN, now)
 
 
-def _move_direct(db: sqlite3.Connection, old_peer: str, new_peer: str, now: Micros) -> None:
-    """Direct-message sessions of one peer id, and what waits for them, go to another."""
+def _move_direct(
+    db: sqlite3.Connection, old_peer: str, new_peer: str, now: Micros, *, person: int | None = None
+) -> None:
+    """Direct-message sessions of one peer id, and what waits for them, go to another; or one person's alone."""
     rows = db.execute(
-        f"SELECT id FROM sessions WHERE peer_kind = 'dm' AND peer_id = ? AND {LIVE} ORDER BY id", (old_peer,)
+        f"SELECT id FROM sessions WHERE peer_kind = 'dm' AND peer_id = ? AND {LIVE} AND (?2 IS NULL OR person = ?2)"
+        " ORDER BY id",
+        (old_peer, person),
     ).fetchall()
     for (number,) in rows:
         session = sessions.by_number(db, number)
         sessions.rekey(db, session, _with_peer(session.key, new_peer), now)
     for item in inbox.all_waiting(db):
-        if item.key.peer_kind is PeerKind.DM and item.key.peer_id == old_peer:
+        if item.key.peer_kind is PeerKind.DM and item.key.peer_id == old_peer and person in {None, item.person}:
             inbox.rekey(db, item.key, _with_peer(item.key, new_peer))
 
 
@@ -144,8 +191,12 @@ def _with_peer(key: SessionKey, peer: str) -> SessionKey:
 
 def _configured(db: sqlite3.Connection, person: Configured, now: Micros) -> PersonRow:
     """The row of a configured person: found again by one of its identities, else made."""
-    found = next((row for one in person.identities.items() if (row := find(db, *one)) is not None), None) or _create(
-        db, person.name, now
+    rows = [row for one in person.identities.items() if (row := find(db, *one)) is not None]
+    # A row that has another name of the configuration is somebody else.
+    own = [row for row in rows if row.config_name == person.name] or [row for row in rows if row.config_name is None]
+    found = own[0] if own else _create(db, person.name, now)
+    db.execute(
+        "UPDATE people SET known = 0, config_name = NULL WHERE config_name = ? AND id <> ?", (person.name, found.id)
     )
     db.execute(
         "UPDATE people SET name = ?, config_name = ?, known = 1 WHERE id = ?",

@@ -120,7 +120,7 @@ _SPINE = (
         turn         INTEGER,
         role         TEXT    NOT NULL CHECK (role IN ('user', 'agent', 'system')),
         content      TEXT    NOT NULL CHECK (json_valid(content)),
-        tool_calls   TEXT    CHECK (json_valid(tool_calls)),
+        tool_calls   TEXT    CHECK (tool_calls IS NULL OR json_valid(tool_calls)),
         tool_call_id TEXT,
         token_count  INTEGER CHECK (token_count >= 0),
         metadata     TEXT    NOT NULL DEFAULT '{{}}' CHECK (json_valid(metadata)),
@@ -188,6 +188,7 @@ _SPINE = (
     """,
     "CREATE INDEX outbox_open ON outbox (place, id) WHERE state IN ('ready', 'sending')",
     "CREATE INDEX outbox_unsettled ON outbox (state, id) WHERE state IN ('held', 'sending', 'parked')",
+    "CREATE INDEX outbox_ended ON outbox (changed_at) WHERE state IN ('sent', 'dropped')",
     "CREATE INDEX outbox_turn ON outbox (turn)",
     "CREATE INDEX outbox_session ON outbox (session)",
     """

@@ -9,7 +9,7 @@ from enum import Enum
 
 from routing.errors import ForbiddenTransition, SessionEnded, UnknownSession, WrongAgent
 from routing.keys import SessionKey
-from store.content import Json, to_json
+from store.content import Json, clean, to_json
 from store.ids import Micros, new_id
 from store.records import Session, Status, Usage
 from store.schema import LIVE
@@ -39,6 +39,7 @@ class SessionPatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionFilter:
+    key: str | None = None
     agent_id: str | None = None
     channel: str | None = None
     account_id: str | None = None
@@ -122,9 +123,9 @@ def patch(db: sqlite3.Connection, agent: str, key: SessionKey, change: SessionPa
     session = for_agent(db, agent, key)
     values: dict[str, object] = {}
     if change.title is not UNSET:
-        values["title"] = change.title
+        values["title"] = None if change.title is None else clean(change.title)
     if change.last_model is not UNSET:
-        values["last_model"] = change.last_model
+        values["last_model"] = None if change.last_model is None else clean(change.last_model)
     if change.custom is not UNSET:
         values["metadata"] = to_json(change.custom)
     if values:
@@ -139,7 +140,15 @@ def delete(db: sqlite3.Connection, agent: str, key: SessionKey) -> None:
 
 
 def remove(db: sqlite3.Connection, session: int) -> None:
-    """Remove a session, ended ones too; messages, turns, compactions and deliveries go with it."""
+    """Remove a session, ended ones too; messages, turns, compactions and deliveries go with it.
+
+    What its running turn was answering is cancelled: nothing else would end it, and its text must go as well.
+    """
+    db.execute(
+        "UPDATE inbox SET state = 'cancelled', text = '', sender_name = '' WHERE state = 'running'"
+        " AND turn IN (SELECT id FROM turns WHERE session = ? AND status = 'pending')",
+        (session,),
+    )
     if db.execute("DELETE FROM sessions WHERE id = ?", (session,)).rowcount == 0:
         raise UnknownSession(session=session)
 
@@ -207,7 +216,7 @@ def rekey(db: sqlite3.Connection, session: Session, key: SessionKey, now: Micros
     """Give a session another key. If that key has a live session, the one with the newer activity stays live."""
     other = live(db, key)
     if session.status.live and other is not None and other.id != session.id:
-        older, newer = sorted((session, other), key=lambda one: one.updated_at)
+        older, newer = sorted((session, other), key=lambda one: _last_said(db, one))
         end(db, older, Status.ARCHIVED, "merged", now)
         db.execute(
             "UPDATE sessions SET predecessor = coalesce(predecessor, ?) WHERE id = ?",
@@ -237,10 +246,13 @@ def start_turn(db: sqlite3.Connection, session: int, count: int, now: Micros) ->
     """Reserve a turn with `count` messages; return its number, the last message's number and time, the public id."""
     row = db.execute(
         "UPDATE sessions SET last_seq = last_seq + ?1, message_count = message_count + ?1, turn_count = turn_count + 1,"
-        " status = 'active', reason = NULL, updated_at = max(?2, updated_at + ?1) WHERE id = ?3"
+        f" status = 'active', reason = NULL, updated_at = max(?2, updated_at + ?1) WHERE id = ?3 AND {LIVE}"
         " RETURNING turn_count, last_seq, updated_at, public_id",
         (count, now, session),
     ).fetchone()
+    if row is None:
+        ended = by_number(db, session)
+        raise SessionEnded(session=ended.public_id, status=ended.status)
     return row[0], row[1], row[2], row[3]
 
 
@@ -261,6 +273,14 @@ def _check_agent(agent: str, key: SessionKey) -> None:
         raise WrongAgent(session=key, agent=agent)
 
 
+def _last_said(db: sqlite3.Connection, session: Session) -> Micros:
+    """When somebody last spoke. Not `updated_at`: falling idle and being renamed are not activity."""
+    row = db.execute(
+        "SELECT changed_at FROM messages WHERE session = ? ORDER BY changed_at DESC LIMIT 1", (session.id,)
+    ).fetchone()
+    return session.created_at if row is None else int(row[0])
+
+
 def _may_end(old: Status, new: Status) -> bool:
     if new is Status.ARCHIVED:
         return old is not Status.ARCHIVED
@@ -278,6 +298,7 @@ def _select(db: sqlite3.Connection, which: SessionFilter, agent: str | None, lim
 
 def _where(which: SessionFilter, agent: str | None) -> tuple[str, list[object]]:
     terms: list[tuple[str, object]] = [
+        ("key = ?", which.key),
         ("agent_id = ?", agent),
         ("channel = ?", which.channel),
         ("account_id = ?", which.account_id),

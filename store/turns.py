@@ -7,9 +7,9 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from routing.errors import SessionEnded, TurnEnded, TurnRunning, UnknownTurn
+from routing.errors import SessionEnded, TurnEnded, TurnRunning, UnknownTurn, WrongAgent
 from store import inbox, messages, sessions
-from store.content import Content, Json, Text, to_json
+from store.content import Content, Json, Text, clean, to_json
 from store.ids import Micros, new_id, pack, seq_of, session_of, span
 from store.records import InboxItem, Message, NewMessage, Role, Session, Turn, TurnStatus, Usage
 
@@ -51,6 +51,8 @@ def begin(
     first = items[0]
     if first.session is not None:
         session = sessions.by_number(db, first.session)
+        if session.key.agent_id != agent:
+            raise WrongAgent(session=session.key, agent=agent)
         if not session.status.live:
             raise SessionEnded(session=session.public_id, status=session.status)
     else:
@@ -79,7 +81,7 @@ def add(db: sqlite3.Connection, session: int, instruction: Instruction, now: Mic
             instruction.created_by,
             last_seq - count + 1,
             last_seq,
-            instruction.summary,
+            clean(instruction.summary),
             instruction.model,
             to_json(instruction.warnings),
             when,
@@ -132,7 +134,7 @@ def growing(db: sqlite3.Connection, turn: int) -> list[Message]:
     found = get(db, turn)
     session = sessions.by_number(db, found.session)
     rows = messages.between(db, found.session, found.first_message, session.last_seq)
-    return [row for row in rows if isinstance(row.content, Text) and row.content.partial]
+    return [row for row in rows if row.turn == turn and isinstance(row.content, Text) and row.content.partial]
 
 
 def start_again(db: sqlite3.Connection, turn: int) -> Turn:
@@ -187,6 +189,14 @@ def of_session(db: sqlite3.Connection, session: int) -> list[Turn]:
     return [_turn(row) for row in rows.fetchall()]
 
 
+def changed_since(db: sqlite3.Connection, session: int, since: Micros, newest: int = 50) -> list[Turn]:
+    """Those of the newest turns that began or ended after `since`."""
+    rows = db.execute(
+        f"SELECT {_COLUMNS} FROM turns WHERE id BETWEEN ? AND ? ORDER BY id DESC LIMIT ?", (*span(session), newest)
+    ).fetchall()
+    return [turn for row in reversed(rows) if (turn := _turn(row)).status_at > since]
+
+
 def _require_pending(db: sqlite3.Connection, turn: int) -> None:
     row = db.execute("SELECT status FROM turns WHERE id = ?", (turn,)).fetchone()
     if row is None:
@@ -197,6 +207,7 @@ def _require_pending(db: sqlite3.Connection, turn: int) -> None:
 
 def _end(db: sqlite3.Connection, turn: int, status: TurnStatus, ending: Ending, now: Micros) -> Turn:
     usage = ending.usage
+    answer = ending.answer_summary if status is TurnStatus.COMPLETED else None
     last_seq, when = sessions.account(db, session_of(turn), usage, ending.model, now)
     before = get(db, turn)
     row = db.execute(
@@ -205,7 +216,7 @@ def _end(db: sqlite3.Connection, turn: int, status: TurnStatus, ending: Ending, 
         f" response_received_at = ?, status_at = ? WHERE id = ? RETURNING {_COLUMNS}",
         (
             status,
-            ending.answer_summary,
+            None if answer is None else clean(answer),
             ending.model,
             usage.input,
             usage.output,

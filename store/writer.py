@@ -91,23 +91,17 @@ class Writer:
         return future
 
     async def _settled(self, future: asyncio.Future[Any]) -> Any:
+        # Not `shield`: from Python 3.14 on it logs the error of a cancelled caller as if nobody had seen it.
         cancelled: asyncio.CancelledError | None = None
-        while True:
+        while not future.done():
             try:
-                result = await asyncio.shield(future)
+                await asyncio.wait([future])
             except asyncio.CancelledError as exc:
                 cancelled = exc
-            except BaseException:
-                if cancelled is None:
-                    raise
-                raise cancelled from None
-            else:
-                if cancelled is None:
-                    return result
-                raise cancelled
-            if future.done():
-                future.exception()
-                raise cancelled
+        if cancelled is not None:
+            future.exception()  # seen
+            raise cancelled
+        return future.result()
 
     def _main(self) -> None:
         batch: list[_Job] = []
@@ -150,8 +144,9 @@ class Writer:
             if db.in_transaction:
                 db.execute("ROLLBACK")
             for job in batch:
-                job.error = StoreUnavailable(why=str(exc))
-                job.error.__cause__ = exc
+                if job.operation is not None:  # a ping asks for the thread, not for the disk
+                    job.error = StoreUnavailable(why=str(exc))
+                    job.error.__cause__ = exc
 
     def _report(self, batch: list[_Job]) -> None:
         self._loop.call_soon_threadsafe(_resolve, batch)

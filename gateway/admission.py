@@ -1,0 +1,88 @@
+"""Admission: who wrote, which agent answers, may it, in which session. One question, asked for real or by `explain`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from routing.access import Allowed, Decision, Facts, Policy, Reason, Refused, decide
+from routing.bindings import Route, Router
+from routing.keys import SessionKey, normalise_id
+from routing.messages import Inbound
+from routing.scopes import Person, Scopes, session_key
+from store import people, places
+from store.database import Database
+from store.people import PersonRow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentRules:
+    scopes: Scopes
+    side_effects: bool
+    max_waiting: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """The part of the configuration that decides about a message."""
+
+    router: Router
+    policies: Mapping[tuple[str, str], Policy]
+    agents: Mapping[str, AgentRules]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """What would happen to a message, and why."""
+
+    #: The message with the chat's current id.
+    message: Inbound
+    person: PersonRow | None
+    route: Route | None
+    decision: Decision
+
+    @property
+    def allowed(self) -> bool:
+        return isinstance(self.decision, Allowed)
+
+
+def judge(db: Database, message: Inbound, rules: Rules) -> Judgement:
+    """Decide about a message; nothing is written."""
+    message = _in_its_current_chat(db, message)
+    person = people.find(db, message.address.channel, message.sender.id)
+    route = rules.router.route(message)
+    if not message.text.strip():
+        decision: Decision = Refused(Reason.EMPTY)
+    elif route is None or route.agent not in rules.agents:
+        decision = Refused(Reason.NO_AGENT)
+    else:
+        policy = rules.policies.get((message.address.channel, message.address.account), Policy())
+        decision = decide(policy, _facts(message, person, rules.agents[route.agent]))
+    return Judgement(message=message, person=person, route=route, decision=decision)
+
+
+def key_for(judged: Judgement, person: Person, rules: Rules) -> SessionKey:
+    if judged.route is None:
+        raise ValueError("a message without an agent has no session key")
+    agent = judged.route.agent
+    return session_key(agent, judged.message, person, rules.agents[agent].scopes)
+
+
+def _in_its_current_chat(db: Database, message: Inbound) -> Inbound:
+    address = message.address
+    chat = places.current(db, address.channel, address.account, address.chat)
+    return message if chat == address.chat else replace(message, address=replace(address, chat=chat))
+
+
+def _facts(message: Inbound, person: PersonRow | None, agent: AgentRules) -> Facts:
+    return Facts(
+        peer_kind=message.peer_kind,
+        chat=normalise_id(message.address.chat),
+        sender=message.sender.id,
+        guild=None if message.guild is None else normalise_id(message.guild),
+        is_bot=message.sender.is_bot,
+        addressed=message.addressed,
+        known=person is not None and person.known,
+        owner=person is not None and person.owner,
+        side_effects=agent.side_effects,
+    )

@@ -1,0 +1,1 @@
+"""Agents: what answers. Each kind is one module; the turn knows only the protocol and the events."""

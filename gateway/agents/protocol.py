@@ -1,0 +1,85 @@
+"""The contract between a turn and an agent: a context goes in, a stream of events comes out."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from store.content import Json, Text
+from store.records import Message, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """More of the answer, exactly as the agent wrote it."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlanUpdate:
+    """The whole plan as it is now; it replaces the one before."""
+
+    steps: tuple[dict[str, Json], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUpdate:
+    """The state of one tool call; later updates with the same id complete it."""
+
+    call_id: str
+    tool: str
+    args: dict[str, Json] = field(default_factory=dict)
+    result: dict[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The closing event. A stream that ends without it is an error, not an answer."""
+
+    usage: Usage = Usage()
+    model: str | None = None
+    warnings: tuple[str, ...] = ()
+
+
+Event = TextDelta | PlanUpdate | ToolUpdate | Done
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnContext:
+    """All that an agent may see of a turn: its own session, nothing of the store."""
+
+    agent: str
+    session_id: str
+    turn: int
+    #: What stands for the older part of the conversation, if it was compacted.
+    summary: str | None
+    #: The verbatim tail before this turn, oldest first.
+    history: tuple[Message, ...]
+    #: The messages of this turn (several if they were collected), oldest first.
+    instruction: tuple[Message, ...]
+
+    @property
+    def text(self) -> str:
+        return instruction_text(self.instruction)
+
+
+class Agent(Protocol):
+    #: Whether a run can change the world outside; then it is never repeated unasked, and strangers are kept out.
+    side_effects: bool
+
+    def run(self, turn: TurnContext) -> AsyncGenerator[Event, None]:
+        """Answer; cancelling the iterator cancels the run."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+def instruction_text(messages: tuple[Message, ...]) -> str:
+    return "\n".join(plain_text(message) for message in messages)
+
+
+def plain_text(message: Message) -> str:
+    """The words of a message; plans and tool calls have none."""
+    return message.content.text if isinstance(message.content, Text) else ""

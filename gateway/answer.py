@@ -1,0 +1,143 @@
+"""An answer while it grows: one row that is refreshed, tool calls and plans as rows of their own."""
+
+from __future__ import annotations
+
+import asyncio
+from types import TracebackType
+
+from gateway.agents.protocol import PlanUpdate, TextDelta, ToolUpdate
+from gateway.clock import Clock
+from gateway.feed import Feed
+from gateway.persist import Persist
+from gateway.previews import Preview
+from routing.errors import StoreUnavailable, TurnEnded
+from store import turns
+from store.content import Content, Plan, Text, Tool
+from store.ids import session_of
+from store.records import NewMessage, Role, Usage
+
+#: Least time between two refreshes of the row, in seconds; longer answers are refreshed less often.
+_REFRESH = 0.25
+_CHARACTERS_PER_SECOND = 40_000
+
+
+class Answer:
+    """Collects the events of one run. As a context manager it keeps the row fresh while the run lasts."""
+
+    def __init__(
+        self, persist: Persist, clock: Clock, feed: Feed, turn: int, preview: Preview | None, row: int | None
+    ) -> None:
+        self._persist = persist
+        self._clock = clock
+        self._feed = feed
+        self._turn = turn
+        self._preview = preview
+        #: The row of the text that grows now; None until it was stored for the first time.
+        self.row = row
+        self._closed: list[str] = []
+        self._pieces: list[str] = []
+        self._stored = ""
+        self._plan: int | None = None
+        self._tools: dict[str, int] = {}
+        self._writing = asyncio.Lock()
+        self._grew = asyncio.Event()
+        self._ended = False
+        self._pause: asyncio.Future[None] | None = None
+        self._refresher: asyncio.Task[None] | None = None
+
+    @property
+    def text(self) -> str:
+        """The whole answer; text before and after a tool call stays apart."""
+        current = "".join(self._pieces)
+        return "\n\n".join([*self._closed, current] if current.strip() else self._closed)
+
+    def last_message(self, usage: Usage) -> NewMessage | None:
+        """What is left to store at the end: the text after the last tool call."""
+        text = "".join(self._pieces)
+        if not text.strip() and self.row is None:
+            return None
+        return NewMessage(
+            role=Role.AGENT,
+            content=Text(text, partial=False),
+            token_count=None if self._closed else usage.output,
+        )
+
+    async def take(self, event: TextDelta | PlanUpdate | ToolUpdate) -> None:
+        match event:
+            case TextDelta(text):
+                self._pieces.append(text)
+                self._grew.set()
+            case PlanUpdate(steps):
+                self._plan = await self._write(self._plan, Role.SYSTEM, Plan(steps))
+            case ToolUpdate(call_id, tool, args, result):
+                await self._close_text()
+                row = self._tools.get(call_id)
+                self._tools[call_id] = await self._write(row, Role.SYSTEM, Tool(tool, args, result))
+
+    async def __aenter__(self) -> Answer:
+        self._refresher = asyncio.create_task(self._refresh(), name="answer")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let a write under way finish rather than cut it: its row must be known for the commit."""
+        self._ended = True
+        self._grew.set()
+        if self._pause is not None:
+            self._pause.cancel()
+        if self._refresher is not None:
+            await asyncio.wait({self._refresher})
+        if self._preview is not None:
+            await self._preview.settle()
+
+    async def _close_text(self) -> None:
+        async with self._writing:
+            text = "".join(self._pieces)
+            if not text.strip():
+                return
+            await self._persist.must(
+                lambda db: turns.progress(
+                    db, self._turn, self.row, Role.AGENT, Text(text, partial=False), self._clock.now()
+                )
+            )
+            self._closed.append(text.strip())
+            self._pieces.clear()
+            self.row = None
+            self._stored = ""
+
+    async def _write(self, row: int | None, role: Role, content: Content) -> int:
+        async with self._writing:
+            written = await self._persist.must(
+                lambda db: turns.progress(db, self._turn, row, role, content, self._clock.now())
+            )
+        self._feed.changed(session_of(self._turn))
+        return written
+
+    async def _refresh(self) -> None:
+        while not self._ended:
+            await self._grew.wait()
+            await self._wait(max(_REFRESH, len(self.text) / _CHARACTERS_PER_SECOND))
+            self._grew.clear()
+            if not self._ended:
+                await self._store()
+
+    async def _wait(self, seconds: float) -> None:
+        self._pause = asyncio.ensure_future(self._clock.sleep(seconds))
+        await asyncio.wait({self._pause})
+
+    async def _store(self) -> None:
+        try:
+            async with self._writing:
+                text = "".join(self._pieces)
+                if text.strip() and text != self._stored:
+                    content = Text(text, partial=True)
+                    self.row = await self._persist.once(
+                        lambda db: turns.progress(db, self._turn, self.row, Role.AGENT, content, self._clock.now())
+                    )
+                    self._stored = text
+        except (StoreUnavailable, TurnEnded):
+            return  # the commit decides; a refresh is only a courtesy
+        self._feed.changed(session_of(self._turn))
+        if self._preview is not None:
+            await self._preview.show(self.text)

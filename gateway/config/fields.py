@@ -1,0 +1,114 @@
+"""The types of single values: what is accepted in the file, and what it becomes."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
+from pydantic_core import PydanticCustomError
+
+from gateway.config.environment import surroundings
+from routing.keys import normalise_id
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_LISTEN = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]{1,253})):([0-9]{1,5})")
+_INTEGER = re.compile(r"-?[0-9]+")
+_LONGEST_ID = 128
+_LARGEST_ID = 10**_LONGEST_ID
+
+
+def wrong(rule: str) -> PydanticCustomError:
+    """A value that is not allowed; the rule says what is."""
+    return PydanticCustomError("wrong", "{rule}", {"rule": rule})
+
+
+@dataclass(frozen=True, slots=True)
+class Listen:
+    """Where the HTTP server listens."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def loopback(self) -> bool:
+        address = _ip(self.host)
+        return self.host == "localhost" if address is None else address.is_loopback
+
+
+def _listen(value: object) -> Listen:
+    rule = 'must be "host:port", such as "127.0.0.1:8787" or "[::1]:8787"'
+    found = _LISTEN.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        raise wrong(rule)
+    six, host, port = found[1], found[2] or found[1], int(found[3])
+    # Digits and dots, or brackets, promise an address; a name is looked up when the server starts.
+    if port > 65_535 or (_ip(host) is None and (six or not re.search("[^0-9.]", host))):
+        raise wrong(rule)
+    return Listen(host, port)
+
+
+def _ip(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
+
+
+def _name(text: str) -> str:
+    if not _NAME.fullmatch(text):
+        raise PydanticCustomError("name", 'is not a name: use 1 to 64 of A-Z, a-z, 0-9, "_" and "-"')
+    return text
+
+
+def _label(text: str) -> str:
+    if not 0 < len(text) <= 64 or not text.isprintable() or text.isspace():
+        raise wrong("must be a text of 1 to 64 characters on one line")
+    return text
+
+
+def read_id(value: object) -> str | None:
+    """The id that a number or a text stands for, if it does."""
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < _LARGEST_ID:
+        return str(value)
+    text = normalise_id(value) if isinstance(value, str) else ""
+    return text if 0 < len(text) <= _LONGEST_ID else None
+
+
+def _id(value: object) -> str:
+    text = read_id(value)
+    if text is None:
+        raise wrong(f"must be an id: a whole number, or a text of 1 to {_LONGEST_ID} characters")
+    return text
+
+
+def _numeric(text: str) -> str:
+    if not _INTEGER.fullmatch(text):
+        raise wrong("must be the numeric id: a name can be reassigned to somebody else")
+    return text
+
+
+def _directory(value: object, info: ValidationInfo) -> Path:
+    if not isinstance(value, str) or not value.strip() or "\0" in value:
+        raise wrong("must be the path of a directory, as a text in quotes")
+    return surroundings(info).path(value)
+
+
+Address = Annotated[Listen, BeforeValidator(_listen)]
+Directory = Annotated[Path, BeforeValidator(_directory)]
+#: The name of an account, an agent or a person.
+Name = Annotated[str, AfterValidator(_name)]
+#: A text to show.
+Label = Annotated[str, AfterValidator(_label)]
+Id = Annotated[str, BeforeValidator(_id)]
+NumericId = Annotated[str, AfterValidator(_numeric), BeforeValidator(_id)]
+Ids = Annotated[frozenset[Id], Field(strict=False)]
+NumericIds = Annotated[frozenset[NumericId], Field(strict=False)]
+Seconds = Annotated[float, Field(gt=0, le=86_400)]
+Count = Annotated[int, Field(ge=1, le=1_000_000)]

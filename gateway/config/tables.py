@@ -1,0 +1,184 @@
+"""The tables of the file. Values are taken as TOML types them: no text counts as a number or as true."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationInfo, field_validator
+
+from gateway.config import environment
+from gateway.config.environment import surroundings
+from gateway.config.fields import (
+    Address,
+    Count,
+    Directory,
+    Id,
+    Ids,
+    Label,
+    Listen,
+    Name,
+    NumericId,
+    NumericIds,
+    Seconds,
+    wrong,
+)
+from gateway.config.secrets import Secret
+from routing.access import DmPolicy, Policy
+from routing.keys import PeerKind
+from routing.scopes import DmScope, GroupScope, Scopes
+
+
+class Table(BaseModel):
+    # The input is hidden because it may hold a secret.
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False, hide_input_in_errors=True)
+
+
+def _idle_minutes(value: float, info: ValidationInfo) -> float:
+    return environment.idle_minutes(surroundings(info).env) or value
+
+
+class Gateway(Table):
+    data_dir: Directory
+    #: None: what no binding matches stays unanswered.
+    default_agent: Annotated[str | None, AfterValidator(lambda text: text or None)] = None
+    #: How long running turns may go on after the signal to stop.
+    drain_seconds: Annotated[float, Field(ge=0, le=86_400)] = 20.0
+    #: Below this much free disk nothing new is accepted.
+    disk_reserve_mb: Annotated[int, Field(ge=0, le=1_000_000_000)] = 200
+    idle_minutes: Annotated[
+        float,
+        Field(gt=0, le=environment.MINUTES_PER_YEAR, validate_default=True),
+        AfterValidator(_idle_minutes),
+    ] = 30.0
+
+
+def _admin_token(value: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
+    around = surroundings(info)
+    token = environment.admin_token(around.env)
+    if token is not None:
+        around.secrets.append(token)
+    return token or value
+
+
+class Http(Table):
+    # Stands before `listen`, whose check needs it.
+    admin_token: Annotated[Secret | None, Field(validate_default=True), AfterValidator(_admin_token)] = None
+    listen: Address = Listen("127.0.0.1", 8787)
+
+    @field_validator("listen")
+    @classmethod
+    def _not_open_to_everybody(cls, listen: Listen, info: ValidationInfo) -> Listen:
+        if not listen.loopback and "admin_token" in info.data and info.data["admin_token"] is None:
+            raise wrong(
+                "is open to other machines, and that needs an admin token: set the environment variable "
+                f"{environment.ADMIN_TOKEN} or [http] admin_token, or listen on 127.0.0.1"
+            )
+        return listen
+
+
+class MemoryTable(Table):
+    dm: Annotated[DmPolicy, Field(strict=False)] = DmPolicy.PAIRING
+    allow: Ids = frozenset()
+    groups: Ids = frozenset()
+    mention: bool = True
+    streaming: bool = True
+
+    @property
+    def policy(self) -> Policy:
+        return Policy(dm=self.dm, allow=self.allow, groups=self.groups, mention=self.mention)
+
+
+class WebTable(MemoryTable):
+    # Whoever can open the page has shown a token already.
+    dm: Annotated[DmPolicy, Field(strict=False)] = DmPolicy.OPEN
+
+
+class PlatformTable(MemoryTable):
+    """An account on a platform, where names can change hands and only numbers stay."""
+
+    allow: NumericIds = frozenset()
+    groups: NumericIds = frozenset()
+    token: Secret | None = None
+
+
+class QueueMode(StrEnum):
+    """What happens to messages that arrive while a turn runs."""
+
+    FOLLOWUP = "followup"
+    COLLECT = "collect"
+
+
+class Strategy(StrEnum):
+    NONE = "none"
+    WINDOW = "window"
+
+
+class Compaction(Table):
+    strategy: Annotated[Strategy, Field(strict=False)] = Strategy.NONE
+    keep_turns: Count = 6
+    #: How long a reply may wait for it.
+    deadline: Seconds = 20.0
+
+
+class AgentTable(Table):
+    #: For people; the name of the table unless given.
+    name: Label = ""
+    queue: Annotated[QueueMode, Field(strict=False)] = QueueMode.FOLLOWUP
+    dm_scope: Annotated[DmScope, Field(strict=False)] = DmScope.PERSON
+    group_scope: Annotated[GroupScope, Field(strict=False)] = GroupScope.GROUP
+    turn_timeout: Seconds = 300.0
+    #: Turns of this agent that run at the same time.
+    max_turns: Count = 64
+    #: Messages that wait in one conversation.
+    max_waiting: Count = 50
+    #: In tokens.
+    context_window: Annotated[int, Field(ge=1, le=1_000_000_000)] = 8192
+    compaction: Compaction = Compaction()
+
+    @property
+    def scopes(self) -> Scopes:
+        return Scopes(dm=self.dm_scope, group=self.group_scope)
+
+
+class BuiltinAgent(AgentTable):
+    kind: Literal["builtin"]
+
+
+#: The union of all kinds.
+AgentConfig = BuiltinAgent
+
+
+class BindingTable(Table):
+    agent: str
+    channel: str | None = None
+    account: str | None = None
+    guild: Id | None = None
+    role: Id | None = None
+    peer_kind: Annotated[PeerKind, Field(strict=False)] | None = None
+    peer: Id | None = None
+    thread: Id | None = None
+    sender: Id | None = None
+
+
+class PersonTable(Table):
+    telegram: NumericId | None = None
+    discord: NumericId | None = None
+    owner: bool = False
+
+
+class File(Table):
+    gateway: Gateway
+    http: Http
+    web: dict[Name, WebTable] = {}
+    telegram: dict[Name, PlatformTable] = {}
+    discord: dict[Name, PlatformTable] = {}
+    memory: dict[Name, MemoryTable] = {}
+    agents: dict[Name, Annotated[AgentConfig, Field(discriminator="kind")]]
+    bindings: list[BindingTable] = []
+    people: dict[Name, PersonTable] = {}
+
+
+CHANNELS = ("web", "telegram", "discord", "memory")
+#: Channels whose tables are known, but which this version cannot run.
+LATER = frozenset({"telegram", "discord"})

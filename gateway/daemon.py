@@ -1,0 +1,227 @@
+"""The daemon: everything is put together here, started, and stopped in order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from channels.base import Channel
+from channels.memory import MemoryChannel
+from channels.web import WebChannel
+from gateway import recovery, supervision
+from gateway.admission import AgentRules, Rules
+from gateway.agents.builtin import BuiltinAgent
+from gateway.agents.protocol import Agent
+from gateway.api import Api
+from gateway.clock import Clock, SystemClock
+from gateway.config import AgentConfig, Config
+from gateway.delivery import Delivery
+from gateway.feed import Feed
+from gateway.health import DiskGuard, Health
+from gateway.http.app import application, serve
+from gateway.http.auth import local_token
+from gateway.intake import API, Intake
+from gateway.lanes import AgentLimits, Lanes
+from gateway.logs import Event, log
+from gateway.persist import Persist
+from gateway.turn import Answering, Turns
+from routing.bindings import Router
+from routing.errors import StoreClosed
+from store import people
+from store.database import Store, prepare
+from store.lock import InstanceLock
+from store.people import Configured
+
+#: Time for deliveries after the last turn has ended.
+_DELIVERY_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """The daemon while it serves."""
+
+    store: Store
+    channels: dict[tuple[str, str], Channel]
+    delivery: Delivery
+    lanes: Lanes
+    intake: Intake
+    api: Api
+    url: str
+    token: str
+
+
+class Daemon:
+    """Starts, serves until `stop`, drains. Tests bring their own clock, agents and channels."""
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        clock: Clock | None = None,
+        agents: Mapping[str, Agent] | None = None,
+        channels: Sequence[Channel] = (),
+    ) -> None:
+        self._config = config
+        self._clock = clock or SystemClock()
+        self._agents = agents or {name: _agent(table) for name, table in config.agents.items()}
+        self._extra_channels = channels
+        self._stop = asyncio.Event()
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    async def run(self, on_ready: Callable[[Running], None]) -> None:
+        """Returns after a clean stop; `on_ready` is called when messages are taken."""
+        data_dir = self._config.gateway.data_dir
+        prepare(data_dir)
+        with InstanceLock(data_dir):
+            store = await Store.open(data_dir)
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    await self._serve(store, tasks, on_ready)
+            finally:
+                for agent in self._agents.values():
+                    await agent.close()
+                await store.close()
+        log(Event.DAEMON_STOPPED)
+
+    async def _serve(self, store: Store, tasks: asyncio.TaskGroup, on_ready: Callable[[Running], None]) -> None:
+        health = Health(self._clock)
+        persist = Persist(store, self._clock, health)
+        await persist.once(lambda db: people.sync(db, _people(self._config), self._clock.now()))
+        running, server = await self._put_together(store, persist, health, tasks)
+        try:
+            found = await persist.once(lambda db: recovery.look(db, running.intake.rules.agents, self._clock.now()))
+            recovery.take_up(found, running.lanes, running.delivery)
+            beside = self._start_beside(running, persist, health, tasks)
+            running.intake.closed = False
+            log(Event.DAEMON_READY, url=running.url)
+            on_ready(running)
+            await self._until_stopped(store)
+            await self._drain(running, beside)
+        finally:
+            await server.cleanup()
+
+    async def _put_together(
+        self, store: Store, persist: Persist, health: Health, tasks: asyncio.TaskGroup
+    ) -> tuple[Running, web.AppRunner]:
+        config, clock = self._config, self._clock
+        feed = Feed()
+        channels = {(one.name, one.account): one for one in (*_channels(config), *self._extra_channels)}
+        delivery = Delivery(persist, channels, clock, tasks)
+        answering = {name: Answering(agent=agent, config=config.agents[name]) for name, agent in self._agents.items()}
+        streaming = frozenset((one.channel, one.name) for one in config.accounts if one.streaming)
+        turns = Turns(
+            store=store,
+            persist=persist,
+            clock=clock,
+            delivery=delivery,
+            feed=feed,
+            agents=answering,
+            streaming=streaming,
+        )
+        limits = {name: AgentLimits(queue=one.queue, max_turns=one.max_turns) for name, one in config.agents.items()}
+        lanes = Lanes(turns, limits, tasks)
+        disk = DiskGuard(config.gateway.data_dir, config.gateway.disk_reserve_mb * 2**20, health)
+        intake = Intake(
+            persist=persist,
+            rules=_rules(config, self._agents),
+            lanes=lanes,
+            turns=turns,
+            delivery=delivery,
+            feed=feed,
+            disk=disk,
+            clock=clock,
+            closed=True,
+        )
+        api = Api(store=store, intake=intake, feed=feed, health=health, default_agent=config.gateway.default_agent)
+        given = config.http.admin_token
+        token = local_token(config.gateway.data_dir) if given is None else given.get_secret_value()
+        server, url = await serve(application(api, token), config.http.listen)
+        running = Running(
+            store=store,
+            channels=channels,
+            delivery=delivery,
+            lanes=lanes,
+            intake=intake,
+            api=api,
+            url=url,
+            token=token,
+        )
+        return running, server
+
+    def _start_beside(
+        self, running: Running, persist: Persist, health: Health, tasks: asyncio.TaskGroup
+    ) -> list[asyncio.Task[None]]:
+        clock, intake = self._clock, running.intake
+        idle = self._config.gateway.idle_minutes * 60
+        started = [
+            tasks.create_task(supervision.keep_running(channel, intake.accept, clock, health), name="channel")
+            for channel in running.channels.values()
+        ]
+        started.append(tasks.create_task(supervision.sweep(persist, clock, idle), name="sweep"))
+        watch = supervision.watch(running.store, intake.disk, clock, health)
+        started.append(tasks.create_task(watch, name="watch"))
+        return started
+
+    async def _until_stopped(self, store: Store) -> None:
+        async with asyncio.TaskGroup() as watching:
+            stopped = watching.create_task(self._stop.wait())
+            store.died.add_done_callback(lambda _: stopped.cancel())
+        if store.died.done():
+            raise StoreClosed from store.died.result()
+
+    async def _drain(self, running: Running, beside: list[asyncio.Task[None]]) -> None:
+        """Take nothing more, let running turns end, deliver their answers; then cut what is left."""
+        log(Event.DAEMON_STOPPING, turns=running.lanes.running)
+        running.intake.closed = True
+        for task in beside:
+            task.cancel()
+        running.lanes.close()
+        seconds = self._config.gateway.drain_seconds
+        await _within(self._clock, seconds, running.lanes.drain())
+        running.lanes.cut()
+        await running.lanes.drain()
+        await _within(self._clock, _DELIVERY_SECONDS, running.delivery.drain())
+        running.delivery.cut()
+
+
+async def _within(clock: Clock, seconds: float, work: Coroutine[None, None, None]) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with clock.timeout(seconds):
+            await work
+
+
+def _agent(table: AgentConfig) -> Agent:
+    match table.kind:
+        case "builtin":
+            return BuiltinAgent()
+
+
+def _channels(config: Config) -> Iterator[Channel]:
+    """The HTTP API is always there; the accounts are what the configuration names."""
+    yield WebChannel(*API)
+    for account in config.accounts:
+        if account.channel == "memory":
+            yield MemoryChannel(account.name)
+        else:
+            yield WebChannel(account.channel, account.name)
+
+
+def _rules(config: Config, agents: Mapping[str, Agent]) -> Rules:
+    return Rules(
+        router=Router(config.bindings, config.gateway.default_agent),
+        policies={(one.channel, one.name): one.policy for one in config.accounts},
+        agents={
+            name: AgentRules(scopes=one.scopes, side_effects=agents[name].side_effects, max_waiting=one.max_waiting)
+            for name, one in config.agents.items()
+        },
+    )
+
+
+def _people(config: Config) -> list[Configured]:
+    return [Configured(name=one.name, owner=one.owner, identities=one.identities) for one in config.people]

@@ -1,0 +1,1 @@
+"""The HTTP side: thin handlers that map requests to the daemon's operations and records to JSON."""

@@ -1,0 +1,178 @@
+"""Records as the API shows them: camelCase, times in ISO 8601 UTC."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from gateway.admission import Judgement
+from routing.access import Allowed, Refused
+from routing.keys import SessionKey
+from store.content import encode
+from store.ids import Micros, from_datetime, to_datetime
+from store.records import Delivery, InboxItem, Message, Session, Turn
+from store.refusals import Refusal
+
+Json = dict[str, Any]
+
+
+def iso(moment: Micros) -> str:
+    return to_datetime(moment).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def maybe_iso(moment: Micros | None) -> str | None:
+    return None if moment is None else iso(moment)
+
+
+def parse_time(text: str) -> Micros:
+    """An ISO 8601 time; without a zone it is UTC. A `+` that became a space on the way is forgiven."""
+    moment = datetime.fromisoformat(text.strip().replace(" ", "+") if "T" in text else text)
+    return from_datetime(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+
+
+def session(row: Session) -> Json:
+    metadata = dict(row.custom) if isinstance(row.custom, dict) else {"custom": row.custom}
+    if row.reason is not None:
+        metadata["reason"] = row.reason
+    return {
+        "id": row.public_id,
+        "repoId": None,
+        "key": str(row.key),
+        "agentId": row.key.agent_id,
+        "channel": row.key.channel,
+        "accountId": row.key.account_id,
+        "peerKind": row.key.peer_kind,
+        "peerId": row.key.peer_id,
+        "status": row.status,
+        "recoverable": row.status.live,
+        "title": row.title,
+        "lastModel": row.last_model,
+        "messageCount": row.message_count,
+        "turnCount": row.turn_count,
+        "totalInputTokens": row.total_input_tokens,
+        "totalOutputTokens": row.total_output_tokens,
+        "compactionCount": row.compaction_count,
+        "lastCompactionAt": maybe_iso(row.last_compaction_at),
+        "metadata": metadata,
+        "createdAt": iso(row.created_at),
+        "updatedAt": iso(row.updated_at),
+    }
+
+
+def message(row: Message, session_id: str) -> Json:
+    metadata = dict(row.metadata)
+    if isinstance(metadata.get("receivedAt"), int):
+        metadata["receivedAt"] = iso(metadata["receivedAt"])
+    return {
+        "id": row.public_id,
+        "sessionId": session_id,
+        "seq": row.seq,
+        "turn": None if row.turn is None else row.turn & 0xFFFFFFFF,
+        "role": row.role,
+        "content": json.loads(encode(row.content)),
+        "toolCalls": row.tool_calls,
+        "toolCallId": row.tool_call_id,
+        "tokenCount": row.token_count,
+        "metadata": metadata,
+        "timestamp": iso(row.timestamp),
+        "changedAt": iso(row.changed_at),
+        "state": "stored",
+    }
+
+
+def queued(row: InboxItem, session_id: str) -> Json:
+    """An accepted message before its turn: it has its id already, but no place in the history yet."""
+    return {
+        "id": row.message_id,
+        "sessionId": session_id,
+        "seq": None,
+        "turn": None,
+        "role": "user",
+        "content": {"type": "text", "text": row.text},
+        "toolCalls": None,
+        "toolCallId": None,
+        "tokenCount": None,
+        "metadata": {"receivedAt": iso(row.received_at)},
+        "timestamp": iso(row.received_at),
+        "changedAt": iso(row.received_at),
+        "state": "queued",
+    }
+
+
+def turn(row: Turn, session_id: str) -> Json:
+    here = f"/api/sessions/{session_id}/turns/{row.public_id}"
+    answered = row.answer_summary is not None
+    return {
+        "id": row.public_id,
+        "sessionId": session_id,
+        "sequenceNumber": row.seq,
+        "status": row.status,
+        "mode": row.mode,
+        "conversationId": row.conversation_id,
+        "attempts": row.attempts,
+        "instructionSummary": row.instruction_summary,
+        "fullInstructionUrl": f"{here}/instruction",
+        "agentAnswerSummary": row.answer_summary,
+        "fullAgentAnswerUrl": f"{here}/answer" if answered else None,
+        "openAIModel": row.model,
+        "inputTokens": row.usage.input,
+        "outputTokens": row.usage.output,
+        "usageSource": row.usage.source,
+        "warnings": list(row.warnings),
+        "errors": list(row.errors),
+        "creationDate": iso(row.created_at),
+        "openAIResponseReceivedDate": maybe_iso(row.response_received_at),
+        "statusTimeStamp": iso(row.status_at),
+    }
+
+
+def delivery(row: Delivery) -> Json:
+    address = row.address
+    return {
+        "id": row.id,
+        "state": row.state,
+        "kind": row.kind,
+        "channel": address.channel,
+        "account": address.account,
+        "chat": address.chat,
+        "thread": address.thread,
+        "text": row.text,
+        "attempts": row.attempts,
+        "error": row.error,
+        "createdAt": iso(row.created_at),
+    }
+
+
+def refusal(row: Refusal) -> Json:
+    return {
+        "channel": row.channel,
+        "account": row.account,
+        "chat": row.chat,
+        "thread": row.thread,
+        "sender": row.sender,
+        "messageId": row.message_id,
+        "reason": row.reason,
+        "at": iso(row.at),
+    }
+
+
+def judgement(judged: Judgement, key: SessionKey | None) -> Json:
+    decision = judged.decision
+    return {
+        "agent": None if judged.route is None else judged.route.agent,
+        "matchedBy": None if judged.route is None else judged.route.matched_by,
+        "key": None if key is None else str(key),
+        "person": None if judged.person is None else judged.person.public_id,
+        "allowed": isinstance(decision, Allowed),
+        "rule": decision.rule if isinstance(decision, Allowed) else None,
+        "reason": decision.reason if isinstance(decision, Refused) else None,
+        "explanation": decision.reason.sentence if isinstance(decision, Refused) else None,
+    }
+
+
+def messages(rows: Sequence[Message], waiting: Sequence[InboxItem], session_id: str) -> list[Json]:
+    """A history, with what still waits at its end."""
+    stored = [message(row, session_id) for row in rows]
+    return stored + [queued(item, session_id) for item in waiting]
