@@ -1,1 +1,1 @@
-"""Measurements of the gateway, run with ``make bench``."""
+"""Measurements: `make bench` prints ratios within one run, because machines are noisy."""

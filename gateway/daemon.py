@@ -92,10 +92,10 @@ class Daemon:
     async def _serve(self, store: Store, tasks: asyncio.TaskGroup, on_ready: Callable[[Running], None]) -> None:
         health = Health(self._clock)
         persist = Persist(store, self._clock, health)
-        await persist.once(lambda db: people.sync(db, _people(self._config), self._clock.now()))
         running, server = await self._put_together(store, persist, health, tasks)
         try:
-            found = await persist.once(lambda db: recovery.look(db, running.intake.rules.agents, self._clock.now()))
+            await persist.must(lambda db: people.sync(db, _people(self._config), self._clock.now()))
+            found = await persist.must(lambda db: recovery.look(db, running.intake.rules.agents, self._clock.now()))
             recovery.take_up(found, running.lanes, running.delivery)
             beside = self._start_beside(running, persist, health, tasks)
             running.intake.closed = False

@@ -73,8 +73,7 @@ Scalar = str | int | float
 
 def log(event: Event, level: int = logging.INFO, *, exc: BaseException | None = None, **fields: object) -> None:
     """Write one event. Fields that are None are left out; an exception brings `error` and `traceback`."""
-    if _logger.isEnabledFor(level):
-        _logger.log(level, event.value, exc_info=exc, extra={"fields": fields})
+    _logger.log(level, event.value, exc_info=exc, extra={"fields": fields})
 
 
 def setup(format: LogFormat, level: int, secrets: Iterable[str]) -> None:
