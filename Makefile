@@ -1,6 +1,6 @@
 # `make help` lists the targets. Tools run as `python -m` from .venv; the code runs from the checkout.
 .DEFAULT_GOAL := help
-.PHONY: help run test lint fmt bench lock wheel clean run-env dev-env
+.PHONY: help run test lint fmt bench lock wheel screenshots clean run-env dev-env
 
 PYTHON ?= $(shell for p in python3.11 python3; do $$p -c "" 2>/dev/null && echo $$p && break; done)
 PY := .venv/bin/python
@@ -36,13 +36,23 @@ define install
 endef
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-8s%s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s%s\n", $$1, $$2}' Makefile
 
 run-env:
 	$(call install,run)
 
+# The browser of the page's tests: Debian's, installed once if it is missing.
+define chromium
+	@if [ -x /usr/bin/chromium ]; then exit 0; fi; \
+	echo "Installing chromium for the browser tests"; \
+	if ! { apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends chromium; } >/dev/null; then \
+		echo "error: the browser tests need /usr/bin/chromium: install it (apt-get install chromium, as root) and run make again" >&2; exit 1; \
+	fi
+endef
+
 dev-env: run-env
 	$(call install,dev)
+	$(chromium)
 
 run: run-env ## start the gateway: make run ARGS="--config config.toml"
 	@exec $(PY) -m gateway run $(ARGS)
@@ -62,6 +72,10 @@ fmt: dev-env ## format the code and apply the safe fixes
 
 bench: dev-env ## run the benchmarks
 	$(PY) -m benchmarks
+
+screenshots: dev-env ## take the pictures in docs/images/ again
+	@mkdir -p docs/images
+	TRUNKLINE_SCREENSHOTS=docs/images $(PY) -m pytest -q tests/browser/test_looks.py
 
 wheel: dev-env ## build the wheel into dist/
 	$(PY) -m build --no-isolation --wheel

@@ -8,16 +8,17 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import TypeVar
 
-from sqlite_utils import Database
+from sqlite_utils import Database as SqliteUtils
 
-from gateway.turn import begin
+from gateway.turn import Started, begin
 from routing.keys import PeerKind, SessionKey
 from routing.messages import Address
-from store import inbox, messages, outbox, turns
-from store.content import Text
+from store import inbox, messages, migrations, outbox, sessions, turns
+from store.content import Text, to_json
 from store.database import Store, connect
-from store.ids import now
+from store.ids import new_id, now, pack, span
 from store.inbox import Arrival
 from store.messages import HistoryOptions
 from store.outbox import Draft
@@ -30,55 +31,77 @@ QUESTION = "q" * 200
 ANSWER = "a" * 800
 
 Turn = Callable[[int, int], Awaitable[None]]
+Close = Callable[[], Awaitable[None]]
+T = TypeVar("T")
 
 
-async def ours(directory: Path) -> tuple[Turn, Callable[[], Awaitable[None]]]:
-    """Accept, begin, read the newest page, complete with an outbox row, deliver: the whole path."""
-    store = await Store.open(directory)
+class Steps:
+    """The writes and the read of one turn, as functions over a connection: accept, begin, page, commit, deliver."""
 
-    def arrival(worker: int, number: int) -> Arrival:
+    def __init__(self, worker: int, number: int) -> None:
+        self._address = Address(channel="memory", account="a", chat=str(worker))
         key = SessionKey("bench", "memory", "a", PeerKind.GROUP, str(worker))
-        address = Address(channel="memory", account="a", chat=str(worker))
-        return Arrival(external_id=f"{worker}/{number}", key=key, address=address, text=QUESTION)
+        self._arrival = Arrival(external_id=f"{worker}/{number}", key=key, address=self._address, text=QUESTION)
 
-    async def turn(worker: int, number: int) -> None:
-        accepted = await store.write(lambda db: inbox.accept(db, arrival(worker, number), now(), max_waiting=50))
-        started = await store.write(lambda db: begin(db, "bench", [accepted.item.id], now()))
+    def accept(self, db: sqlite3.Connection) -> int:
+        return inbox.accept(db, self._arrival, now(), max_waiting=50).item.id
+
+    def begin(self, db: sqlite3.Connection, item: int) -> Started:
+        started = begin(db, [item], now())
         if started is None:
             raise RuntimeError("nothing to answer")
-        await store.read(lambda db: messages.page(db, started.session.id, HistoryOptions()))
+        return started
 
-        def commit(db: sqlite3.Connection) -> None:
-            answer = NewMessage(role=Role.AGENT, content=Text(ANSWER, partial=False))
-            ending = Ending(answer_summary=ANSWER, usage=Usage(input=50, output=200, source="provider"))
-            turns.complete(db, started.turn.id, None, answer, ending, now())
-            draft = Draft(address=started.address, text=ANSWER, session=started.session.id, turn=started.turn.id)
-            outbox.put_answer(db, [draft], OutboxState.READY, now())
+    def page(self, db: sqlite3.Connection, started: Started) -> None:
+        messages.page(db, started.session.id, HistoryOptions())
 
-        await store.write(commit)
-        row = await store.write(lambda db: outbox.claim(db, started.address.place, now()))
+    def commit(self, db: sqlite3.Connection, started: Started) -> None:
+        answer = NewMessage(role=Role.AGENT, content=Text(ANSWER, partial=False))
+        ending = Ending(answer_summary=ANSWER, usage=Usage(input=50, output=200, source="provider"))
+        turns.complete(db, started.turn.id, None, answer, ending, now())
+        draft = Draft(address=self._address, text=ANSWER, turn=started.turn.id)
+        outbox.put_answer(db, [draft], OutboxState.READY, now())
+
+    def claim(self, db: sqlite3.Connection) -> int:
+        row = outbox.claim(db, self._address.place, now())
         if row is None:
             raise RuntimeError("nothing to deliver")
-        await store.write(lambda db: outbox.sent(db, row.id, "1", now()))
+        return row.id
+
+    def sent(self, db: sqlite3.Connection, row: int) -> None:
+        outbox.sent(db, row, "1", now())
+
+
+async def ours(directory: Path) -> tuple[Turn, Close]:
+    """The store as it is: the writer thread commits what waits together."""
+    store = await Store.open(directory)
+
+    async def turn(worker: int, number: int) -> None:
+        steps = Steps(worker, number)
+        item = await store.write(steps.accept)
+        started = await store.write(lambda db: steps.begin(db, item))
+        await store.read(lambda db: steps.page(db, started))
+        await store.write(lambda db: steps.commit(db, started))
+        row = await store.write(steps.claim)
+        await store.write(lambda db: steps.sent(db, row))
 
     return turn, store.close
 
 
-async def plain_sqlite(directory: Path) -> tuple[Turn, Callable[[], Awaitable[None]]]:
-    """The standard library in a thread behind a lock: one commit per write, the same writes and one read."""
+async def plain_sqlite(directory: Path) -> tuple[Turn, Close]:
+    """The same functions on the same schema with one commit per write, in a thread behind a lock."""
     db = connect(directory / "plain.db")
-    _tables(db)
+    migrations.migrate(db, directory / "plain.db")
     lock = asyncio.Lock()
 
     def work(worker: int, number: int) -> None:
-        db.execute("INSERT INTO inbox (external_id, text) VALUES (?, ?)", (f"{worker}/{number}", QUESTION))
-        db.execute("INSERT INTO turns (session, status) VALUES (?, 'pending')", (worker,))
-        db.execute("INSERT INTO messages (session, role, content) VALUES (?, 'user', ?)", (worker, QUESTION))
-        db.execute("SELECT * FROM messages WHERE session = ? ORDER BY id DESC LIMIT 50", (worker,)).fetchall()
-        db.execute("INSERT INTO messages (session, role, content) VALUES (?, 'agent', ?)", (worker, ANSWER))
-        db.execute("UPDATE sessions SET tokens = tokens + 250 WHERE id = ?", (worker,))
-        db.execute("INSERT INTO outbox (session, text, state) VALUES (?, ?, 'sending')", (worker, ANSWER))
-        db.execute("UPDATE outbox SET state = 'sent' WHERE id = (SELECT max(id) FROM outbox)")
+        steps = Steps(worker, number)
+        item = _committed(db, steps.accept)
+        started = _committed(db, lambda one: steps.begin(one, item))
+        steps.page(db, started)
+        _committed(db, lambda one: steps.commit(one, started))
+        row = _committed(db, steps.claim)
+        _committed(db, lambda one: steps.sent(one, row))
 
     async def turn(worker: int, number: int) -> None:
         async with lock:
@@ -90,27 +113,25 @@ async def plain_sqlite(directory: Path) -> tuple[Turn, Callable[[], Awaitable[No
     return turn, close
 
 
-async def table_api(directory: Path) -> tuple[Turn, Callable[[], Awaitable[None]]]:
-    """sqlite-utils' table API behind `to_thread` and a lock: what its documentation shows first."""
-    conn = connect(directory / "table.db")
-    _tables(conn)
-    db = Database(conn)
-    lock = asyncio.Lock()
+def _committed(db: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:
+    db.execute("BEGIN IMMEDIATE")
+    result = work(db)
+    db.execute("COMMIT")
+    return result
 
-    def work(worker: int, number: int) -> None:
-        db.table("inbox").insert({"external_id": f"{worker}/{number}", "text": QUESTION})
-        db.table("turns").insert({"session": worker, "status": "pending"})
-        db.table("messages").insert({"session": worker, "role": "user", "content": QUESTION})
-        list(db.table("messages").rows_where("session = ?", [worker], order_by="id desc", limit=50))
-        db.table("messages").insert({"session": worker, "role": "agent", "content": ANSWER})
-        row = db.table("sessions").get(worker)
-        db.table("sessions").update(worker, {"tokens": row["tokens"] + 250})
-        sent = db.table("outbox").insert({"session": worker, "text": ANSWER, "state": "sending"})
-        db.table("outbox").update(sent.last_pk, {"state": "sent"})
+
+async def table_api(directory: Path) -> tuple[Turn, Close]:
+    """The same rows on the same schema by sqlite-utils' table API, behind `to_thread` and a lock."""
+    conn = connect(directory / "table.db")
+    migrations.migrate(conn, directory / "table.db")
+    db = SqliteUtils(conn)
+    for worker in range(max(CONCURRENT)):
+        sessions.create(conn, SessionKey("bench", "memory", "a", PeerKind.GROUP, str(worker)), now())
+    lock = asyncio.Lock()
 
     async def turn(worker: int, number: int) -> None:
         async with lock:
-            await asyncio.to_thread(work, worker, number)
+            await asyncio.to_thread(_by_table_api, db, worker + 1)
 
     async def close() -> None:
         conn.close()
@@ -118,14 +139,33 @@ async def table_api(directory: Path) -> tuple[Turn, Callable[[], Awaitable[None]
     return turn, close
 
 
-def _tables(db: sqlite3.Connection) -> None:
-    db.execute("CREATE TABLE sessions (id INTEGER PRIMARY KEY, tokens INTEGER NOT NULL DEFAULT 0)")
-    db.execute("CREATE TABLE inbox (id INTEGER PRIMARY KEY, external_id TEXT UNIQUE, text TEXT)")
-    db.execute("CREATE TABLE turns (id INTEGER PRIMARY KEY, session INTEGER, status TEXT)")
-    db.execute("CREATE TABLE messages (id INTEGER PRIMARY KEY, session INTEGER, role TEXT, content TEXT)")
-    db.execute("CREATE INDEX messages_session ON messages (session, id)")
-    db.execute("CREATE TABLE outbox (id INTEGER PRIMARY KEY, session INTEGER, text TEXT, state TEXT)")
-    db.executemany("INSERT INTO sessions (id) VALUES (?)", [(number,) for number in range(max(CONCURRENT))])
+def _by_table_api(db: SqliteUtils, session: int) -> None:
+    """Insert, get, update: the calls that the documentation of the library shows first."""
+    inbox_, turns_, messages_ = db.table("inbox"), db.table("turns"), db.table("messages")
+    sessions_, outbox_ = db.table("sessions"), db.table("outbox")
+    key, address, at = sessions_.get(session)["key"], '{"channel":"memory","account":"a","chat":"1"}', now()
+    arrived = {"channel": "memory", "external_id": new_id(), "key": key, "address": address, "received_at": at}
+    item = str(inbox_.insert({**arrived, "message_id": new_id(), "text": QUESTION}).last_pk)
+    row = sessions_.get(session)
+    seq, turn = row["last_seq"] + 1, pack(session, row["turn_count"] + 1)
+    sessions_.update(session, {"last_seq": seq, "message_count": seq, "turn_count": row["turn_count"] + 1})
+    begun = {"conversation_id": row["public_id"], "first_message": seq, "last_message": seq, "created_at": at}
+    turns_.insert({"id": turn, "public_id": new_id(), **begun, "instruction_summary": QUESTION, "status_at": at})
+    said = {"id": pack(session, seq), "public_id": new_id(), "turn": turn, "role": "user"}
+    messages_.insert({**said, "content": to_json({"type": "text", "text": QUESTION})})
+    inbox_.update(item, {"state": "running", "turn": turn})
+    list(messages_.rows_where("id BETWEEN ? AND ?", span(session), order_by="id desc", limit=50))
+    said = {"id": pack(session, seq + 1), "public_id": new_id(), "turn": turn, "role": "agent"}
+    messages_.insert({**said, "content": to_json({"type": "text", "text": ANSWER, "partial": False})})
+    row = sessions_.get(session)
+    totals = {"total_input_tokens": row["total_input_tokens"] + 50, "total_output_tokens": 200}
+    sessions_.update(session, {"last_seq": seq + 1, "message_count": seq + 1, **totals})
+    turns_.update(turn, {"status": "completed", "answer_summary": ANSWER, "status_at": now()})
+    inbox_.update(item, {"state": "done", "text": ""})
+    drafted = {"place": key, "address": address, "turn": turn, "kind": "final", "text": ANSWER, "state": "ready"}
+    delivery = str(outbox_.insert({**drafted, "created_at": at, "changed_at": at}).last_pk)
+    outbox_.update(delivery, {"state": "sending", "attempts": 1})
+    outbox_.update(delivery, {"state": "sent", "sent_id": "1"})
 
 
 async def rate(turn: Turn, concurrent: int, offset: int) -> float:
@@ -168,7 +208,7 @@ async def measure() -> dict[str, dict[int, float]]:
 def report() -> list[str]:
     rates = asyncio.run(measure())
     lines = ["Store, whole turns per second with synchronous=FULL (accept, begin, page, commit, deliver):", ""]
-    lines.append(f"{'concurrent':>10} {'ours':>8} {'sqlite3':>8} {'table API':>10} {'x sqlite3':>10} {'x table API':>12}")
+    lines.append("concurrent     ours  sqlite3  table API  x sqlite3  x table API")
     for width in CONCURRENT:
         one, two, three = (rates[name][width] for name in ("ours", "sqlite3", "table API"))
         lines.append(f"{width:>10} {one:>8.0f} {two:>8.0f} {three:>10.0f} {one / two:>10.1f} {one / three:>12.1f}")

@@ -27,6 +27,8 @@ class Channel(Protocol):
 
     name: str
     account: str
+    #: True if people read the history itself, so that a stored answer is a delivered one.
+    reads_history: bool
 
     async def run(self, accept: Accept) -> None:
         """Receive until cancelled; close what was opened."""

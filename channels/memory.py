@@ -43,6 +43,7 @@ class MemoryChannel:
 
     account: str
     name: str = "memory"
+    reads_history: bool = False
     retry_after: float = 30.0
     shown: list[Shown] = field(default_factory=list)
     faults: deque[Fault] = field(default_factory=deque)

@@ -10,6 +10,8 @@ from channels.base import Accept, Outgoing
 class WebChannel:
     """Messages come in through the HTTP routes; sending succeeds at once, because the row is the truth."""
 
+    reads_history = True
+
     def __init__(self, name: str, account: str) -> None:
         self.name = name
         self.account = account

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from gateway.config import Compaction
 from routing.access import Allowed, Decision, Facts, Policy, Reason, Refused, decide
 from routing.bindings import Route, Router
 from routing.keys import SessionKey, normalise_id
@@ -20,6 +21,8 @@ class AgentRules:
     scopes: Scopes
     side_effects: bool
     max_waiting: int
+    context_window: int
+    compaction: Compaction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from gateway.clock import Clock
 from gateway.feed import Feed
 from gateway.persist import Persist
 from gateway.previews import Preview
-from routing.errors import StoreUnavailable, TurnEnded
+from routing.errors import StoreUnavailable, TurnEnded, UnknownSession, UnknownTurn
 from store import turns
 from store.content import Content, Plan, Text, Tool
 from store.ids import session_of
@@ -19,6 +19,10 @@ from store.records import NewMessage, Role, Usage
 #: Least time between two refreshes of the row, in seconds; longer answers are refreshed less often.
 _REFRESH = 0.25
 _CHARACTERS_PER_SECOND = 40_000
+
+
+#: The turn was ended, or removed with its session, by somebody else: there is nothing left to answer.
+GONE = (TurnEnded, UnknownTurn, UnknownSession)
 
 
 class Answer:
@@ -88,8 +92,6 @@ class Answer:
             self._pause.cancel()
         if self._refresher is not None:
             await asyncio.wait({self._refresher})
-        if self._preview is not None:
-            await self._preview.settle()
 
     async def _close_text(self) -> None:
         async with self._writing:
@@ -115,29 +117,34 @@ class Answer:
         return written
 
     async def _refresh(self) -> None:
-        while not self._ended:
-            await self._grew.wait()
+        while await self._growing():
             await self._wait(max(_REFRESH, len(self.text) / _CHARACTERS_PER_SECOND))
+            if self._ended:
+                return
             self._grew.clear()
-            if not self._ended:
-                await self._store()
+            await self._store()
+
+    async def _growing(self) -> bool:
+        await self._grew.wait()
+        return not self._ended
 
     async def _wait(self, seconds: float) -> None:
         self._pause = asyncio.ensure_future(self._clock.sleep(seconds))
         await asyncio.wait({self._pause})
 
     async def _store(self) -> None:
-        try:
-            async with self._writing:
-                text = "".join(self._pieces)
-                if text.strip() and text != self._stored:
-                    content = Text(text, partial=True)
-                    self.row = await self._persist.once(
-                        lambda db: turns.progress(db, self._turn, self.row, Role.AGENT, content, self._clock.now())
-                    )
-                    self._stored = text
-        except (StoreUnavailable, TurnEnded):
-            return  # the commit decides; a refresh is only a courtesy
+        async with self._writing:
+            text = "".join(self._pieces)
+            if not text.strip() or text == self._stored:
+                return
+            content = Text(text, partial=True)
+            try:
+                self.row = await self._persist.once(
+                    lambda db: turns.progress(db, self._turn, self.row, Role.AGENT, content, self._clock.now())
+                )
+            except (StoreUnavailable, *GONE):
+                return  # the commit decides; a refresh is only a courtesy
+            self._stored = text
         self._feed.changed(session_of(self._turn))
         if self._preview is not None:
-            await self._preview.show(self.text)
+            self._preview.show(self.text)

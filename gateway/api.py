@@ -2,28 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gateway import commands, phrases
-from gateway.admission import Judgement, judge, key_for
+from gateway.commands import Stopped
+from gateway.explain import Explanation, explain
 from gateway.feed import Feed
 from gateway.health import Health
 from gateway.intake import API, Intake, Taken
 from gateway.logs import Event, log
-from routing.errors import UnknownAgent
+from gateway.operations import Operations
+from routing.errors import SessionEnded, UnknownAccount, UnknownAgent
 from routing.keys import PeerKind, SessionKey
 from routing.messages import Inbound
-from routing.scopes import Person
 from store import inbox, messages, outbox, people, refusals, sessions, turns
 from store.content import Text
 from store.database import Database, Store
+from store.filters import Cursor, Order
 from store.ids import Micros, new_id
 from store.inbox import Accepted
 from store.messages import HistoryOptions
 from store.records import Delivery, InboxItem, Message, NewMessage, Role, Session, Status, Turn
 from store.refusals import Refusal
-from store.sessions import SessionFilter
+from store.sessions import SessionFilter, SessionPatch
+
+_NEWEST = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """A session with what was said in it, as of one moment."""
+
+    session: Session
+    messages: Sequence[Message]
+    #: Accepted, but their turn has not begun.
+    waiting: Sequence[InboxItem]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,26 +49,43 @@ class Changes:
     until: Micros
 
 
+@dataclass(frozen=True, slots=True)
+class State:
+    """Where a session stands, without its history."""
+
+    session: Session
+    #: The newest one.
+    turn: Turn | None
+    waiting: Sequence[InboxItem]
+
+
 @dataclass(slots=True, kw_only=True)
 class Api:
     store: Store
     intake: Intake
     feed: Feed
     health: Health
+    operations: Operations
+    #: The agents by id, with their names for people.
+    agents: Mapping[str, str]
     default_agent: str | None
+    #: Serves a command while no daemon runs: a session can be made, though nothing is answered.
+    quiet: bool = False
 
-    async def create_session(self, agent: str | None, caller: str) -> Session:
-        """A conversation of its own, reached by its id."""
+    async def create_session(self, agent: str | None, caller: str, wanted: str | None = None) -> Session:
+        """A conversation of its own, reached by its id. The same wish twice makes one session."""
+        if not self.quiet:
+            self.intake.check()
         name = agent or self.default_agent
         known = self.intake.rules.agents
         if name is None or name not in known:
             raise UnknownAgent(agent=name or "", known=", ".join(known))
-        key = SessionKey(name, API[0], caller, PeerKind.DM, new_id())
+        key = SessionKey(name, API[0], caller, PeerKind.DM, wanted or new_id())
         now = self.intake.clock.now()
 
         def create(db: Database) -> Session:
             owner = people.owner(db)
-            return sessions.create(db, key, now, person=None if owner is None else owner.id)
+            return sessions.get_or_create(db, name, key, now, person=None if owner is None else owner.id)
 
         session = await self.intake.persist.once(create)
         log(Event.SESSION_CREATED, session=session.public_id, key=key)
@@ -63,32 +94,72 @@ class Api:
     async def prompt(self, session_id: str, text: str, external_id: str | None) -> Accepted:
         return await self.intake.prompt(session_id, text, external_id or new_id())
 
+    async def rerun(self, session_id: str, turn: str, text: str | None, external_id: str | None) -> Accepted:
+        """Ask again what a turn asked, or something else in its place. It becomes a turn of its own."""
+        session = await self.session(session_id)
+        row = await self.turn(session, turn)
+        return await self.prompt(session_id, text or await self.turn_text(session, row, Role.USER), external_id)
+
+    async def patch(self, session_id: str, change: SessionPatch) -> Session:
+        def patch(db: Database) -> Session:
+            session = sessions.get(db, session_id)
+            if not session.status.live:
+                raise SessionEnded(session=session_id, status=session.status)
+            return sessions.patch(db, session.key.agent_id, session.key, change)
+
+        return await self.intake.persist.once(patch)
+
     async def receive(self, message: Inbound) -> Taken:
+        """A message of a channel whose messages come in over HTTP."""
+        channel, account = message.address.channel, message.address.account
+        accounts = self.intake.rules.policies
+        if (channel, account) not in accounts:
+            known = ", ".join(f"[{kind}.{name}]" for kind, name in accounts if kind == channel) or "none"
+            raise UnknownAccount(channel=channel, account=account, known=known)
         return await self.intake.take(message)
 
     async def session(self, session_id: str) -> Session:
         return await self.store.read(lambda db: sessions.get(db, session_id))
 
-    async def list_sessions(self, which: SessionFilter, limit: int, offset: int) -> tuple[list[Session], int]:
-        return await self.store.read(lambda db: sessions.list_all(db, which, limit, offset))
+    async def list_sessions(
+        self,
+        which: SessionFilter,
+        limit: int,
+        offset: int,
+        *,
+        order: Order = Order.CREATED,
+        after: Cursor | None = None,
+    ) -> tuple[list[Session], int]:
+        return await self.store.read(lambda db: sessions.list_all(db, which, limit, offset, order=order, after=after))
 
-    async def history(self, session: Session, options: HistoryOptions | None = None) -> list[Message]:
-        if options is None:
-            return await self.store.read(lambda db: messages.every(db, session.id))
-        return await self.store.read(lambda db: messages.page(db, session.id, options))
+    async def page(self, session_id: str, options: HistoryOptions) -> list[Message]:
+        return await self.store.read(lambda db: messages.page(db, sessions.get(db, session_id).id, options))
 
-    async def waiting(self, session: Session) -> list[InboxItem]:
-        """Messages that were accepted and whose turn has not begun."""
-        items = await self.store.read(lambda db: inbox.waiting(db, session.key))
-        return [item for item in items if item.session in {None, session.id}]
+    async def conversation(self, session_id: str, since: Micros | None = None) -> Conversation:
+        """A session with all its messages, or those that are new or changed after a moment."""
+        return await self.store.read(lambda db: _conversation(db, session_id, since))
 
-    async def messages_since(self, session: Session, since: Micros) -> list[Message]:
-        return await self.store.read(lambda db: messages.changed_since(db, session.id, since))
+    async def whole(self, session_id: str) -> tuple[Conversation, list[Turn]]:
+        """A session with all its messages and turns, as of one moment."""
+
+        def look(db: Database) -> tuple[Conversation, list[Turn]]:
+            found = _conversation(db, session_id)
+            return found, turns.of_session(db, found.session.id)
+
+        return await self.store.read(look)
+
+    async def state(self, session_id: str) -> State:
+        def look(db: Database) -> State:
+            session = sessions.get(db, session_id)
+            turn = turns.find(db, session.id, "last") if session.turn_count else None
+            return State(session, turn, _waiting(db, session))
+
+        return await self.store.read(look)
 
     async def changes(self, session: Session, since: Micros) -> Changes:
         def look(db: Database) -> Changes:
             changed = messages.changed_since(db, session.id, since)
-            ended = turns.changed_since(db, session.id, since)
+            ended = _turns_since(db, session, since)
             times = [message.changed_at for message in changed] + [turn.status_at for turn in ended]
             return Changes(changed, ended, max(times, default=since))
 
@@ -110,19 +181,21 @@ class Api:
         """Stop the running turn; None if nothing runs."""
         now = self.intake.clock.now()
 
-        def stop(db: Database) -> Turn | None:
+        def stop(db: Database) -> Stopped | None:
             turn = turns.pending_of(db, sessions.get(db, session_id).id)
             return None if turn is None else commands.stop_turn(db, turn, now)
 
-        turn = await self.intake.persist.once(stop)
-        self._stopped(turn)
-        return turn
+        stopped = await self.intake.persist.once(stop)
+        if stopped is None:
+            return None
+        self.intake.end_run(stopped)
+        return stopped.turn
 
     async def end(self, session_id: str, status: Status, reason: str) -> Session:
         """End a session: its running turn is stopped, what waits for it alone is cancelled."""
         now = self.intake.clock.now()
 
-        def end(db: Database) -> tuple[Session, Turn | None]:
+        def end(db: Database) -> tuple[Session, Stopped | None]:
             session = sessions.get(db, session_id)
             turn = turns.pending_of(db, session.id) if session.status.live else None
             stopped = None if turn is None else commands.stop_turn(db, turn, now)
@@ -134,23 +207,14 @@ class Api:
             return sessions.end(db, session, status, reason, now), stopped
 
         ended, stopped = await self.intake.persist.once(end)
-        self._stopped(stopped)
+        if stopped is not None:
+            self.intake.end_run(stopped)
         self.feed.changed(ended.id)
         log(Event.SESSION_ENDED, session=session_id, status=status, reason=reason)
         return ended
 
-    async def explain(self, message: Inbound) -> tuple[Judgement, SessionKey | None]:
-        """Which binding, session and gate would apply to a message; nothing is stored."""
-        rules = self.intake.rules
-
-        def look(db: Database) -> tuple[Judgement, SessionKey | None]:
-            judged = judge(db, message, rules)
-            if judged.route is None or judged.route.agent not in rules.agents:
-                return judged, None
-            person = Person("(a new person)") if judged.person is None else judged.person.person
-            return judged, key_for(judged, person, rules)
-
-        return await self.store.read(look)
+    async def explain(self, message: Inbound) -> Explanation:
+        return await self.store.read(lambda db: explain(db, message, self.intake.rules))
 
     async def parked(self) -> list[Delivery]:
         return await self.store.read(outbox.parked)
@@ -163,7 +227,25 @@ class Api:
     async def refusals(self) -> list[Refusal]:
         return await self.store.read(refusals.newest)
 
-    def _stopped(self, turn: Turn | None) -> None:
-        if turn is not None:
-            self.intake.turns.stop(turn.id)
-            self.feed.changed(turn.session)
+
+def _conversation(db: Database, session_id: str, since: Micros | None = None) -> Conversation:
+    session = sessions.get(db, session_id)
+    waiting = _waiting(db, session)
+    if since is None:
+        return Conversation(session, messages.every(db, session.id), waiting)
+    newer = [item for item in waiting if item.received_at > since]
+    return Conversation(session, messages.changed_since(db, session.id, since), newer)
+
+
+def _waiting(db: Database, session: Session) -> list[InboxItem]:
+    # What waits on an ended session's key is for its successor.
+    items = inbox.waiting(db, session.key) if session.status.live else []
+    return [item for item in items if item.session in {None, session.id}]
+
+
+def _turns_since(db: Database, session: Session, since: Micros) -> list[Turn]:
+    """A look at the newest is enough, unless a stream comes back after a long time."""
+    newest = _NEWEST
+    while len(found := turns.changed_since(db, session.id, since, newest)) == newest:
+        newest *= 4
+    return found

@@ -1,19 +1,21 @@
-"""Compaction: after the run and before the reply, within a deadline. It never harms the history."""
+"""Compaction: after the run and before the reply, or by command. It never harms the history."""
 
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
-from gateway import phrases, tokens
+from gateway import context, phrases
 from gateway.clock import Clock
 from gateway.config import Compaction as Rules
 from gateway.config import Strategy
+from gateway.context import Cut
 from gateway.logs import Event, log
 from gateway.persist import Persist
-from store import compactions, messages, sessions, turns
+from store import compactions, sessions, turns
 from store.database import Database
 from store.ids import Micros
-from store.records import Compaction, Turn
+from store.records import Compaction, Session, Turn
 
 #: Share of the context window at which old messages are set aside.
 THRESHOLD = 0.8
@@ -21,10 +23,9 @@ THRESHOLD = 0.8
 
 async def after_run(persist: Persist, clock: Clock, turn: Turn, rules: Rules, window: int) -> None:
     """Bounded and harmless: whatever happens here, the reply goes out and the originals stay."""
-    limit = int(window * THRESHOLD)
     try:
         async with clock.timeout(rules.deadline):
-            done = await persist.once(lambda db: by_window(db, turn, rules.keep_turns, limit, clock.now()))
+            done = await persist.once(lambda db: if_needed(db, turn.session, rules, window, clock.now()))
     except Exception as exc:  # the reply must not depend on it
         log(Event.COMPACTION_FAILED, logging.WARNING, exc=exc, turn=turn.id)
         return
@@ -38,30 +39,46 @@ async def after_run(persist: Persist, clock: Clock, turn: Turn, rules: Rules, wi
         )
 
 
-def by_window(db: Database, turn: Turn, keep_turns: int, limit: int, now: Micros) -> Compaction | None:
-    """Keep the last turns verbatim and leave out what is older."""
-    session = sessions.by_number(db, turn.session)
-    first_kept = session.turn_count - keep_turns + 1
-    if first_kept < 2:
+def if_needed(db: Database, session: int, rules: Rules, window: int, now: Micros) -> Compaction | None:
+    """Compact a session whose context has grown over the threshold."""
+    found = sessions.by_number(db, session)
+    used = context.measure(db, session, found.last_seq, context.cut_of(db, session), window)
+    return compact(db, found, rules, window, now) if used > window * THRESHOLD else None
+
+
+def compact(db: Database, session: Session, rules: Rules, window: int, now: Micros) -> Compaction | None:
+    """Compact now, if that makes the context smaller; else nothing is changed."""
+    before = context.cut_of(db, session.id)
+    after = _propose(db, session, rules, before)
+    if after is None:
         return None
-    through = turns.find(db, session.id, str(first_kept)).first_message - 1
-    in_force = compactions.in_force(db, session.id)
-    start = 0 if in_force is None else in_force.through_seq
-    if through <= start:
+    old, new = (context.measure(db, session.id, session.last_seq, cut, window) for cut in (before, after))
+    if new >= old:
         return None
-    old = sum(map(tokens.of_message, messages.between(db, session.id, start + 1, through)))
-    kept = sum(map(tokens.of_message, messages.between(db, session.id, through + 1, session.last_seq)))
-    if old + kept <= limit:
-        return None
-    note = tokens.estimate(phrases.NOTE_COMPACTED)
-    if kept + note >= old + kept:
-        return None
+    trims = rules.strategy is Strategy.TRIM_TOOLS
     return compactions.record(
         db,
         session.id,
-        strategy=Strategy.WINDOW,
-        through_seq=through,
-        summary=phrases.NOTE_COMPACTED,
-        tokens=(old + kept, kept + note),
+        strategy=rules.strategy,
+        through_seq=after.trimmed if trims else after.floor,
+        summary="" if trims else after.summary or "",
+        tokens=(old, new),
         now=now,
     )
+
+
+def _propose(db: Database, session: Session, rules: Rules, before: Cut) -> Cut | None:
+    """What the strategy would leave out or trim; None if there is nothing."""
+    if rules.strategy is Strategy.CLEAR:
+        return Cut(floor=session.last_seq)
+    first_kept = session.turn_count - rules.keep_turns + 1
+    if first_kept < 2:
+        return None
+    through = turns.find(db, session.id, str(first_kept)).first_message - 1
+    match rules.strategy:
+        case Strategy.TRIM_TOOLS:
+            return replace(before, trimmed=through) if through > before.trimmed else None
+        case Strategy.WINDOW:
+            return Cut(floor=through, summary=phrases.NOTE_COMPACTED) if through > before.floor else None
+        case _:
+            return None

@@ -26,7 +26,8 @@ from gateway.http.app import application, serve
 from gateway.http.auth import local_token
 from gateway.intake import API, Intake
 from gateway.lanes import AgentLimits, Lanes
-from gateway.logs import Event, log
+from gateway.logs import Event, log, mask
+from gateway.operations import Operations
 from gateway.persist import Persist
 from gateway.turn import Answering, Turns
 from routing.bindings import Router
@@ -64,11 +65,14 @@ class Daemon:
         clock: Clock | None = None,
         agents: Mapping[str, Agent] | None = None,
         channels: Sequence[Channel] = (),
+        quiet: bool = False,
     ) -> None:
         self._config = config
         self._clock = clock or SystemClock()
-        self._agents = agents or {name: _agent(table) for name, table in config.agents.items()}
+        self._agents = agents or agents_of(config)
         self._extra_channels = channels
+        #: Only the API, for a command while no daemon runs: nothing is taken, answered or delivered.
+        self._quiet = quiet
         self._stop = asyncio.Event()
 
     def stop(self) -> None:
@@ -79,7 +83,7 @@ class Daemon:
         data_dir = self._config.gateway.data_dir
         prepare(data_dir)
         with InstanceLock(data_dir):
-            store = await Store.open(data_dir)
+            store = await Store.open(data_dir, searchable=self._config.search.enabled)
             try:
                 async with asyncio.TaskGroup() as tasks:
                     await self._serve(store, tasks, on_ready)
@@ -94,7 +98,13 @@ class Daemon:
         persist = Persist(store, self._clock, health)
         running, server = await self._put_together(store, persist, health, tasks)
         try:
-            await persist.must(lambda db: people.sync(db, _people(self._config), self._clock.now()))
+            await persist.must(lambda db: people.sync(db, people_of(self._config), self._clock.now()))
+            if self._quiet:
+                running.lanes.close()
+                await running.delivery.drain()  # what a command leaves to be sent, the next daemon sends
+                on_ready(running)
+                await self._until_stopped(store)
+                return
             found = await persist.must(lambda db: recovery.look(db, running.intake.rules.agents, self._clock.now()))
             recovery.take_up(found, running.lanes, running.delivery)
             beside = self._start_beside(running, persist, health, tasks)
@@ -129,7 +139,7 @@ class Daemon:
         disk = DiskGuard(config.gateway.data_dir, config.gateway.disk_reserve_mb * 2**20, health)
         intake = Intake(
             persist=persist,
-            rules=_rules(config, self._agents),
+            rules=rules_of(config, self._agents),
             lanes=lanes,
             turns=turns,
             delivery=delivery,
@@ -138,10 +148,28 @@ class Daemon:
             clock=clock,
             closed=True,
         )
-        api = Api(store=store, intake=intake, feed=feed, health=health, default_agent=config.gateway.default_agent)
+        operations = Operations(
+            store=store,
+            intake=intake,
+            health=health,
+            configured=people_of(config),
+            reserve=config.gateway.disk_reserve_mb * 2**20,
+        )
+        api = Api(
+            store=store,
+            intake=intake,
+            feed=feed,
+            health=health,
+            operations=operations,
+            agents={name: agent.name for name, agent in config.agents.items()},
+            default_agent=config.gateway.default_agent,
+            quiet=self._quiet,
+        )
         given = config.http.admin_token
         token = local_token(config.gateway.data_dir) if given is None else given.get_secret_value()
-        server, url = await serve(application(api, token), config.http.listen)
+        mask(token)
+        server, url = await serve(application(api, token, config.http.listen.host), config.http.listen)
+        operations.url = url
         running = Running(
             store=store,
             channels=channels,
@@ -163,7 +191,9 @@ class Daemon:
             tasks.create_task(supervision.keep_running(channel, intake.accept, clock, health), name="channel")
             for channel in running.channels.values()
         ]
-        started.append(tasks.create_task(supervision.sweep(persist, clock, idle), name="sweep"))
+        sweep = supervision.sweep(persist, clock, idle, self._config.retention)
+        started.append(tasks.create_task(sweep, name="sweep"))
+        started.append(tasks.create_task(supervision.index(running.store, persist), name="index"))
         watch = supervision.watch(running.store, intake.disk, clock, health)
         started.append(tasks.create_task(watch, name="watch"))
         return started
@@ -179,8 +209,6 @@ class Daemon:
         """Take nothing more, let running turns end, deliver their answers; then cut what is left."""
         log(Event.DAEMON_STOPPING, turns=running.lanes.running)
         running.intake.closed = True
-        for task in beside:
-            task.cancel()
         running.lanes.close()
         seconds = self._config.gateway.drain_seconds
         await _within(self._clock, seconds, running.lanes.drain())
@@ -188,12 +216,19 @@ class Daemon:
         await running.lanes.drain()
         await _within(self._clock, _DELIVERY_SECONDS, running.delivery.drain())
         running.delivery.cut()
+        # Not before: a channel closes its connections when it ends, and the last answers go out through them.
+        for task in beside:
+            task.cancel()
 
 
 async def _within(clock: Clock, seconds: float, work: Coroutine[None, None, None]) -> None:
     with contextlib.suppress(TimeoutError):
         async with clock.timeout(seconds):
             await work
+
+
+def agents_of(config: Config) -> dict[str, Agent]:
+    return {name: _agent(table) for name, table in config.agents.items()}
 
 
 def _agent(table: AgentConfig) -> Agent:
@@ -212,16 +247,22 @@ def _channels(config: Config) -> Iterator[Channel]:
             yield WebChannel(account.channel, account.name)
 
 
-def _rules(config: Config, agents: Mapping[str, Agent]) -> Rules:
+def rules_of(config: Config, agents: Mapping[str, Agent]) -> Rules:
     return Rules(
         router=Router(config.bindings, config.gateway.default_agent),
         policies={(one.channel, one.name): one.policy for one in config.accounts},
         agents={
-            name: AgentRules(scopes=one.scopes, side_effects=agents[name].side_effects, max_waiting=one.max_waiting)
+            name: AgentRules(
+                scopes=one.scopes,
+                side_effects=agents[name].side_effects,
+                max_waiting=one.max_waiting,
+                context_window=one.context_window,
+                compaction=one.compaction,
+            )
             for name, one in config.agents.items()
         },
     )
 
 
-def _people(config: Config) -> list[Configured]:
+def people_of(config: Config) -> list[Configured]:
     return [Configured(name=one.name, owner=one.owner, identities=one.identities) for one in config.people]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import weakref
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 
 from channels.base import Channel, Edits, Finds, Outgoing
 from gateway import phrases
@@ -16,6 +16,7 @@ from routing.errors import DeliveryFailed
 from routing.messages import Address
 from store import outbox
 from store.records import Delivery as Row
+from store.records import OutboxState
 
 _FIRST_PAUSE = 1.0
 _LONGEST_PAUSE = 300.0
@@ -34,6 +35,7 @@ class Delivery:
         self._lanes: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
         self._resting: set[str] = set()
+        self._previews: set[asyncio.Task[None]] = set()
         self._draining = False
         self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
 
@@ -47,9 +49,20 @@ class Delivery:
     def channel(self, address: Address) -> Channel | None:
         return self._channels.get((address.channel, address.account))
 
-    def lock(self, address: Address) -> asyncio.Lock:
+    def released(self, address: Address) -> OutboxState:
+        """The state of a message that may go out: where people read the history it has arrived already."""
+        channel = self.channel(address)
+        return OutboxState.SENT if channel is not None and channel.reads_history else OutboxState.READY
+
+    def preview(self, work: Coroutine[None, None, None]) -> None:
+        """Run a preview's call beside its turn, which neither waits for it nor cuts it."""
+        task = self._tasks.create_task(work, name="preview")
+        self._previews.add(task)
+        task.add_done_callback(self._previews.discard)
+
+    def lock(self, place: str) -> asyncio.Lock:
         """Held around every call that puts a message into a place, so that their order is the order shown."""
-        return self._locks.setdefault(address.place, asyncio.Lock())
+        return self._locks.setdefault(place, asyncio.Lock())
 
     def idle(self, address: Address) -> bool:
         return address.place not in self._lanes
@@ -59,12 +72,12 @@ class Delivery:
         self._draining = True
         for place in self._resting:
             self._lanes[place].cancel()
-        while self._lanes:
-            await asyncio.wait(self._lanes.values())
+        while under_way := {*self._lanes.values(), *self._previews}:
+            await asyncio.wait(under_way)
 
     def cut(self) -> None:
         """End what is still under way; its outcome is unknown and settled at the next start."""
-        for task in self._lanes.values():
+        for task in (*self._lanes.values(), *self._previews):
             task.cancel()
 
     async def _serve(self, place: str) -> None:
@@ -92,13 +105,14 @@ class Delivery:
 
     async def _next(self, place: str) -> float | None:
         """Deliver the oldest row of a place. Returns how long to wait, or None if there is no row."""
-        row = await self._persist.must(lambda db: outbox.claim(db, place, self._clock.now()))
-        if row is None:
-            return None
-        pause = (row.next_at - self._clock.now()) / 1_000_000
-        if pause > 0:
-            return pause
-        async with self.lock(row.address):
+        # The row is read under the lock: a preview under way decides whether it is an edit, and whether it is certain.
+        async with self.lock(place):
+            row = await self._persist.must(lambda db: outbox.claim(db, place, self._clock.now()))
+            if row is None:
+                return None
+            pause = (row.next_at - self._clock.now()) / 1_000_000
+            if pause > 0:
+                return pause
             await self._deliver(row)
         return 0
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from gateway import commands, phrases
 from gateway.admission import Judgement, Rules, judge, key_for
 from gateway.clock import Clock
+from gateway.commands import Stopped
 from gateway.delivery import Delivery
 from gateway.feed import Feed
 from gateway.health import DiskGuard
@@ -16,14 +17,14 @@ from gateway.logs import Event, log
 from gateway.persist import Persist
 from gateway.turn import Turns
 from routing.access import Reason, Refused
-from routing.errors import DiskLow, LaneFull, Stopping, StoreUnavailable
+from routing.errors import DiskLow, LaneFull, Stopping, StoreClosed, StoreUnavailable
 from routing.messages import Address, Inbound
 from store import inbox, outbox, people, refusals, sessions
 from store.database import Database
 from store.ids import Micros
 from store.inbox import Accepted, Arrival
 from store.outbox import Draft
-from store.records import InboxItem, InboxState, OutboxKind, OutboxState, Turn
+from store.records import InboxItem, InboxState, OutboxKind, OutboxState
 
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 10.0
@@ -41,7 +42,7 @@ class Taken:
     duplicate: bool = False
     refused: Reason | None = None
     #: Set by a command that stopped a turn.
-    stopped: Turn | None = None
+    stopped: Stopped | None = None
     #: A place to which something was put into the outbox.
     place: str | None = None
 
@@ -64,15 +65,18 @@ class Intake:
         while True:
             try:
                 await self.take(message)
-            except (StoreUnavailable, DiskLow, Stopping):
+            except (StoreUnavailable, StoreClosed, DiskLow, Stopping):
                 await self.clock.sleep(pause)
                 pause = min(pause * 2, _LONGEST_PAUSE)
+            except Exception as exc:  # a message that can never be taken must not stop those behind it
+                log(Event.MESSAGE_FAILED, logging.ERROR, exc=exc, channel=message.address.channel)
+                return
             else:
                 return
 
     async def take(self, message: Inbound) -> Taken:
         """Decide about a message and store it, in one transaction."""
-        self._check()
+        self.check()
         try:
             taken = await self.persist.once(lambda db: admit(db, message, self.rules, self.clock.now()))
         except LaneFull as full:
@@ -82,7 +86,7 @@ class Intake:
 
     async def prompt(self, session_id: str, text: str, external_id: str) -> Accepted:
         """For the API: a message to one session. Raises when it cannot be taken."""
-        self._check()
+        self.check()
         accepted = await self.persist.once(
             lambda db: admit_prompt(db, session_id, text, external_id, self.rules, self.clock.now())
         )
@@ -91,7 +95,14 @@ class Intake:
             log(Event.MESSAGE_ACCEPTED, logging.DEBUG, key=accepted.item.key, message=accepted.item.message_id)
         return accepted
 
-    def _check(self) -> None:
+    def end_run(self, stopped: Stopped) -> None:
+        """After the database has ended a turn: end its run, and close what was shown of it."""
+        self.turns.stop(stopped.turn.id)
+        self.feed.changed(stopped.turn.session)
+        self.delivery.kick(stopped.place)
+
+    def check(self) -> None:
+        """Raise if nothing new is taken now."""
         if self.closed:
             raise Stopping
         if self.disk.low():
@@ -101,7 +112,12 @@ class Intake:
         """Too many wait: say so, where it was written."""
         text = phrases.LANE_FULL.format(limit=full.facts["limit"])
         log(Event.LANE_OVERFLOW, logging.WARNING, channel=message.address.channel, sender=message.sender.id)
-        return await self.persist.once(lambda db: turn_away(db, message, Reason.LANE_FULL, self.clock.now(), say=text))
+
+        def refuse(db: Database) -> Taken:
+            there = judge(db, message, self.rules).message
+            return turn_away(db, there, Reason.LANE_FULL, self.clock.now(), say=text)
+
+        return await self.persist.once(refuse)
 
     def _follow_up(self, address: Address, taken: Taken) -> None:
         """What has to happen in memory, after the commit."""
@@ -119,8 +135,7 @@ class Intake:
             self.lanes.submit(taken.item)
             log(Event.MESSAGE_ACCEPTED, logging.DEBUG, key=taken.item.key, message=taken.item.message_id)
         if taken.stopped is not None:
-            self.turns.stop(taken.stopped.id)
-            self.feed.changed(taken.stopped.session)
+            self.end_run(taken.stopped)
         if taken.place is not None:
             self.delivery.kick(taken.place)
 
@@ -139,7 +154,7 @@ def admit(db: Database, message: Inbound, rules: Rules, now: Micros) -> Taken:
     if command is None:
         return Taken(item=inbox.accept(db, arrival, now, max_waiting=limit).item)
     inbox.insert(db, arrival, InboxState.DONE, now)
-    outcome = commands.execute(db, command, arrival.key, now)
+    outcome = commands.execute(db, command, arrival.key, rules.agents[arrival.key.agent_id], now)
     _say(db, message.address, outcome.text, now)
     return Taken(stopped=outcome.stopped, place=message.address.place)
 

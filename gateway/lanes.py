@@ -73,8 +73,8 @@ class Lanes:
                 lane.task.cancel()
 
     async def drain(self) -> None:
-        """Return when no turn runs any more."""
-        while tasks := [lane.task for lane in self._lanes.values() if lane.task is not None]:
+        """Return when no turn runs any more. A lane that was closed before it could begin is still there, but done."""
+        while tasks := [lane.task for lane in self._lanes.values() if lane.task is not None and not lane.task.done()]:
             await asyncio.wait(tasks)
 
     def _lane(self, key: SessionKey) -> _Lane:
@@ -98,9 +98,9 @@ class Lanes:
     async def _one(self, agent: str, lane: _Lane) -> None:
         """Run one turn in a task of its own, so that stopping it does not end the lane."""
         if lane.unfinished:
-            work = self._turns.again(agent, lane.unfinished.popleft())
+            work = self._turns.again(lane.unfinished.popleft())
         else:
-            work = self._turns.start(agent, self._next(agent, lane))
+            work = self._turns.start(self._next(agent, lane))
         lane.turn = asyncio.create_task(work, name="turn")
         try:
             await asyncio.shield(lane.turn)

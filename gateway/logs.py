@@ -26,11 +26,15 @@ class Event(StrEnum):
     RECOVERY = "recovery"
     MESSAGE_ACCEPTED = "message_accepted"
     MESSAGE_DUPLICATE = "message_duplicate"
+    MESSAGE_FAILED = "message_failed"
     ACCESS_REFUSED = "access_refused"
     LANE_OVERFLOW = "lane_overflow"
     SESSION_CREATED = "session_created"
     SESSION_ENDED = "session_ended"
     SESSION_IDLE = "session_idle"
+    SESSION_REMOVED = "session_removed"
+    SESSION_MOVED = "session_moved"
+    SESSION_IMPORTED = "session_imported"
     TURN_STARTED = "turn_started"
     TURN_COMPLETED = "turn_completed"
     TURN_FAILED = "turn_failed"
@@ -46,6 +50,12 @@ class Event(StrEnum):
     DELIVERY_PARKED = "delivery_parked"
     CHANNEL_CONNECTED = "channel_connected"
     CHANNEL_FAILED = "channel_failed"
+    PERSON_FORGOTTEN = "person_forgotten"
+    BACKUP_MADE = "backup_made"
+    RETENTION = "retention"
+    SEARCH_INDEXING = "search_indexing"
+    SEARCH_INDEXED = "search_indexed"
+    SEARCH_OFF = "search_off"
     HTTP_REFUSED = "http_refused"
     HTTP_ERROR = "http_error"
     STORE_UNAVAILABLE = "store_unavailable"
@@ -88,6 +98,13 @@ def setup(format: LogFormat, level: int, secrets: Iterable[str]) -> None:
     # A log that cannot be written must not spill what it was to write, unmasked, to stderr.
     logging.raiseExceptions = False
     logging.getLogger("aiohttp.access").disabled = True
+
+
+def mask(secret: str) -> None:
+    """Mask one more secret from now on, such as a token that was made at the start."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler.formatter, LineFormatter):
+            handler.formatter.mask(secret)
 
 
 class Redactor:
@@ -133,7 +150,12 @@ class LineFormatter(logging.Formatter):
     def __init__(self, format: LogFormat, secrets: Iterable[str]) -> None:
         super().__init__()
         self._line = _json_line if format is LogFormat.JSON else _text_line
-        self._redact = Redactor(secrets)
+        self._secrets = tuple(secrets)
+        self._redact = Redactor(self._secrets)
+
+    def mask(self, secret: str) -> None:
+        self._secrets = (*self._secrets, secret)
+        self._redact = Redactor(self._secrets)
 
     def format(self, record: logging.LogRecord) -> str:
         fields: dict[str, Scalar] = {

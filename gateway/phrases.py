@@ -5,6 +5,8 @@ from __future__ import annotations
 HELP = """Write to me and the agent answers. Commands:
 /new – start a new conversation
 /stop – stop the running answer
+/compact – set old messages aside to make room; nothing is lost
+/uncompact – take the last compaction back
 /status – what is going on here
 /help – this list"""
 
@@ -13,6 +15,9 @@ NOTHING_RUNNING = "Nothing is running."
 STILL_WAITING = "{count} more waiting; they go on."
 NEW_SESSION = "A new conversation starts with your next message."
 STATUS = "Agent {agent}, {messages} messages in this conversation, {waiting} waiting."
+COMPACTED = "Compacted: about {before} tokens of context became {after}. /uncompact takes it back."
+UNCOMPACTED = "The last compaction ({strategy}) is taken back; the agent sees the older messages again."
+NOTHING_TO_COMPACT = "There is nothing to compact yet."
 LANE_FULL = "Not taken: {limit} messages are already waiting here. Wait for an answer, or send /stop."
 MAYBE_REPEAT = "(This may be a repeat: it is not certain that the first one arrived.)"
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
+import logging
 
 from channels.base import Edits
 from gateway.clock import Clock
 from gateway.delivery import Delivery, outgoing
+from gateway.logs import Event, log
 from gateway.persist import Persist
-from routing.errors import DeliveryFailed, StoreUnavailable
-from store import outbox
+from routing.errors import DeliveryFailed, StoreError
+from store import outbox, turns
+from store.database import Database
+from store.ids import Micros
 from store.outbox import Draft
 from store.records import Delivery as Row
 from store.records import OutboxKind, OutboxState
@@ -29,28 +32,22 @@ class Preview:
         self._row = row
         self._shown = ""
         self._next = float("-inf")
-        self._call: asyncio.Task[None] | None = None
+        self._busy = False
         channel = delivery.channel(draft.address)
         self._channel: Edits | None = channel if isinstance(channel, Edits) else None
 
-    async def show(self, text: str) -> None:
+    def show(self, text: str) -> None:
         """Show this text if it is time to; previews yield to messages that wait to be sent."""
         if self._channel is None or text.strip() in {"", self._shown} or self._clock.monotonic() < self._next:
             return
-        if not self._delivery.idle(self._draft.address):
+        if self._busy or not self._delivery.idle(self._draft.address):
             return
         self._next = self._clock.monotonic() + SPACING
-        self._call = asyncio.create_task(self._update(text), name="preview")
-        # A call under way is never cut, because then nobody would know whether the message exists.
-        await asyncio.shield(self._call)
-
-    async def settle(self) -> None:
-        """Return when no call is under way."""
-        if self._call is not None:
-            await asyncio.wait({self._call})
+        self._busy = True
+        self._delivery.preview(self._update(text))
 
     async def _update(self, text: str) -> None:
-        async with self._delivery.lock(self._draft.address):
+        async with self._delivery.lock(self._draft.address.place):
             try:
                 if self._row is None:
                     await self._create(text)
@@ -59,8 +56,14 @@ class Preview:
                 self._shown = text.strip()
             except DeliveryFailed as failure:
                 await self._give_up(failure)
-            except StoreUnavailable:
+            except StoreError:  # in trouble, or the turn has ended meanwhile
                 self._channel = None
+            except Exception as exc:  # a channel must not raise anything else; what the platform has is unknown
+                address = self._draft.address
+                log(Event.CHANNEL_FAILED, logging.ERROR, exc=exc, channel=address.channel, account=address.account)
+                await self._give_up(DeliveryFailed(repr(exc), retryable=True, ambiguous=True))
+            finally:
+                self._busy = False
 
     async def _create(self, text: str) -> None:
         channel = self._delivery.channel(self._draft.address)
@@ -70,13 +73,9 @@ class Preview:
             address=self._draft.address,
             text=text,
             kind=OutboxKind.PREVIEW,
-            session=self._draft.session,
             turn=self._draft.turn,
         )
-        self._row = await self._persist.once(
-            lambda db: outbox.get(db, outbox.put(db, draft, OutboxState.SENDING, self._clock.now()))
-        )
-        row = self._row
+        row = self._row = await self._persist.once(lambda db: begin(db, draft, self._clock.now()))
         sent_id = await channel.send(outgoing(row))
         self._row = await self._persist.must(lambda db: outbox.shown(db, row.id, sent_id, self._clock.now()))
 
@@ -84,9 +83,23 @@ class Preview:
         """No more previews in this turn. A row whose message surely does not exist is taken back."""
         self._channel = None
         row = self._row
-        if row is None or row.sent_id is not None:
+        if row is None:
             return
-        if failure.ambiguous:
+        if failure.retry_after is not None:
+            now = self._clock.now()
+            next_at = now + int(failure.retry_after * 1_000_000)
+            await self._persist.must(lambda db: outbox.limit(db, row.id, next_at, now))
+            self._delivery.kick(self._draft.address.place)
+        elif row.sent_id is not None:
+            return
+        elif failure.ambiguous:
             await self._persist.must(lambda db: outbox.doubt(db, row.id, self._clock.now()))
         else:
             await self._persist.must(lambda db: outbox.unpreview(db, row.id, self._clock.now()))
+
+
+def begin(db: Database, draft: Draft, now: Micros) -> Row:
+    """The row of a preview, if its turn still runs: after a stop nothing more is shown."""
+    if draft.turn is not None:
+        turns.require_pending(db, draft.turn)
+    return outbox.get(db, outbox.put(db, draft, OutboxState.SENDING, now))

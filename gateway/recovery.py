@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -30,7 +31,7 @@ class Found:
     waiting: tuple[InboxItem, ...]
     again: tuple[tuple[SessionKey, int], ...]
     interrupted: int
-    quarantined: int
+    quarantined: tuple[Turn, ...]
     places: tuple[str, ...]
 
 
@@ -40,13 +41,14 @@ def look(db: Database, agents: Mapping[str, AgentRules], now: Micros) -> Found:
     uncertain = outbox.settle(db, now)
     waiting = tuple(inbox.all_waiting(db))
     again: list[tuple[SessionKey, int]] = []
-    interrupted = quarantined = 0
+    interrupted = 0
+    quarantined: list[Turn] = []
     for turn in turns.pending(db):
         key = sessions.by_number(db, turn.session).key
         agent = agents.get(key.agent_id)
         if turn.attempts >= _ATTEMPTS:
             _give_up(db, turn, phrases.QUARANTINED, now)
-            quarantined += 1
+            quarantined.append(turn)
         elif agent is not None and agent.side_effects:
             _give_up(db, turn, phrases.INTERRUPTED, now)
             interrupted += 1
@@ -58,7 +60,7 @@ def look(db: Database, agents: Mapping[str, AgentRules], now: Micros) -> Found:
         waiting=waiting,
         again=tuple(again),
         interrupted=interrupted,
-        quarantined=quarantined,
+        quarantined=tuple(quarantined),
         places=tuple(outbox.places(db)),
     )
 
@@ -71,12 +73,14 @@ def take_up(found: Found, lanes: Lanes, delivery: Delivery) -> None:
         lanes.submit(item)
     for place in found.places:
         delivery.kick(place)
+    for quarantined in found.quarantined:
+        log(Event.TURN_QUARANTINED, logging.ERROR, turn=quarantined.public_id, attempts=quarantined.attempts)
     log(
         Event.RECOVERY,
         waiting=len(found.waiting),
         rerun=len(found.again),
         interrupted=found.interrupted,
-        quarantined=found.quarantined,
+        quarantined=len(found.quarantined),
         released=found.released,
         uncertain=found.uncertain,
     )

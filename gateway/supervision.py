@@ -1,20 +1,23 @@
-"""What runs beside the turns: channels that are started again when they fall, the sweeper, the watch."""
+"""What runs beside the turns: channels that are started again when they fall, the sweeper, the indexer, the watch."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
+from collections.abc import Callable
+from functools import partial
 
 from channels.base import Accept, Channel
 from gateway.clock import Clock
+from gateway.config import Retention
 from gateway.health import DiskGuard, Health
 from gateway.logs import Event, log
 from gateway.persist import Persist
 from routing.errors import StoreUnavailable
-from store import inbox, outbox, sessions
-from store.database import Store
+from store import inbox, outbox, retention, search, sessions
+from store.database import Database, Store
 from store.ids import Micros
+from store.retention import Removed
 
 _FIRST_PAUSE = 1.0
 _LONGEST_PAUSE = 60.0
@@ -23,10 +26,9 @@ _WATCH_EVERY = 5.0
 _WRITER_MUST_ANSWER = 10.0
 _DAY = 86_400 * 1_000_000
 
-#: How long the external ids of answered messages are remembered.
-_REMEMBER = 30 * _DAY
-#: How long delivered rows stay, for `/resend` and for operators.
-_DELIVERED = 7 * _DAY
+#: Batches of old sessions and messages that one sweep removes; others write in between.
+_BATCHES = 50
+_KEEP = Retention()
 
 
 async def keep_running(channel: Channel, accept: Accept, clock: Clock, health: Health) -> None:
@@ -41,7 +43,8 @@ async def keep_running(channel: Channel, accept: Accept, clock: Clock, health: H
             await channel.run(accept)
             why = "it ended by itself"
         except Exception as exc:  # whatever a library raises
-            why = repr(exc)
+            # For everybody who may ask how the daemon is; what a library says can hold a token.
+            why = f"{type(exc).__name__}, see the log"
             log(Event.CHANNEL_FAILED, logging.ERROR, exc=exc, channel=channel.name, account=channel.account)
         health.report(name, False, why)
         if clock.monotonic() - began > _LONGEST_PAUSE:
@@ -50,20 +53,47 @@ async def keep_running(channel: Channel, accept: Accept, clock: Clock, health: H
         pause = min(pause * 2, _LONGEST_PAUSE)
 
 
-async def sweep(persist: Persist, clock: Clock, idle_seconds: float) -> None:
+async def sweep(persist: Persist, clock: Clock, idle_seconds: float, keep: Retention = _KEEP) -> None:
     """Every minute, for ever; while the store is in trouble there is nothing to tidy."""
     while True:
         with contextlib.suppress(StoreUnavailable):
-            await tidy(persist, clock.now(), idle_seconds)
+            await tidy(persist, clock.now(), idle_seconds, keep)
         await clock.sleep(_SWEEP_EVERY)
 
 
-async def tidy(persist: Persist, now: Micros, idle_seconds: float) -> None:
-    """Let sessions rest that nobody uses, and forget what no longer matters."""
+async def tidy(persist: Persist, now: Micros, idle_seconds: float, keep: Retention = _KEEP) -> None:
+    """Let sessions rest that nobody uses, and remove what has had its time."""
     for session in await persist.once(lambda db: sessions.rest(db, now - int(idle_seconds * 1_000_000))):
         log(Event.SESSION_IDLE, session=session)
-    await persist.once(lambda db: inbox.prune(db, now - _REMEMBER))
-    await persist.once(lambda db: outbox.prune(db, now - _DELIVERED))
+    if keep.inbox_days:
+        await persist.once(lambda db: inbox.prune(db, now - keep.inbox_days * _DAY))
+    if keep.outbox_days:
+        await persist.once(lambda db: outbox.prune(db, now - keep.outbox_days * _DAY))
+    if keep.sessions_days:
+        await _remove(persist, partial(retention.remove_sessions, before=now - keep.sessions_days * _DAY))
+    if keep.messages_days:
+        await _remove(persist, partial(retention.remove_messages, before=now - keep.messages_days * _DAY))
+
+
+async def _remove(persist: Persist, batch: Callable[[Database], Removed]) -> None:
+    """So many batches at most; the next sweep goes on."""
+    gone = [await persist.once(batch)]
+    while gone[-1].anything and len(gone) < _BATCHES:
+        gone.append(await persist.once(batch))
+    if gone[0].anything:
+        log(Event.RETENTION, sessions=sum(one.sessions for one in gone), messages=sum(one.messages for one in gone))
+
+
+async def index(store: Store, persist: Persist) -> None:
+    """Fill a full-text index that starts anew, a batch at a time, so that nobody has to wait for it."""
+    enabled, complete = await store.read(lambda db: (search.enabled(db), search.complete(db)))
+    if not enabled:
+        log(Event.SEARCH_OFF)
+    elif not complete:
+        log(Event.SEARCH_INDEXING)
+        while await persist.must(search.index_more):
+            pass
+        log(Event.SEARCH_INDEXED)
 
 
 async def watch(store: Store, disk: DiskGuard, clock: Clock, health: Health) -> None:
@@ -71,7 +101,7 @@ async def watch(store: Store, disk: DiskGuard, clock: Clock, health: Health) -> 
     while True:
         disk.low()
         try:
-            async with asyncio.timeout(_WRITER_MUST_ANSWER):
+            async with clock.timeout(_WRITER_MUST_ANSWER):
                 await store.ping()
             health.report("writer", True)
         except TimeoutError:

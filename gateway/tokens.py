@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from store.content import Plan, Text, Tool, encode
 from store.records import Message
 
 #: A message costs a little beyond its words.
@@ -15,10 +14,6 @@ def estimate(text: str) -> int:
 
 
 def of_message(message: Message) -> int:
-    if message.token_count is not None:
-        return message.token_count + _PER_MESSAGE
-    match message.content:
-        case Text(text):
-            return estimate(text) + _PER_MESSAGE
-        case Plan() | Tool():
-            return estimate(encode(message.content)) + _PER_MESSAGE
+    """By its stored form, so that counting a history does not decode it."""
+    count = message.token_count
+    return (estimate(message.raw_content) if count is None else count) + _PER_MESSAGE

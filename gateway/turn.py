@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from gateway import compaction, context, phrases
 from gateway.agents.protocol import Agent, Done, TurnContext
-from gateway.answer import Answer
+from gateway.answer import GONE, Answer
 from gateway.clock import Clock
 from gateway.config import AgentConfig, Strategy
 from gateway.delivery import Delivery
@@ -20,20 +20,22 @@ from gateway.feed import Feed
 from gateway.logs import Event, log
 from gateway.persist import Persist
 from gateway.previews import Preview
-from routing.errors import AgentFailed, StoreError, TurnEnded, TurnRunning, TurnTimedOut
+from routing.errors import AgentFailed, StoreError, TurnRunning, TurnTimedOut
 from routing.messages import Address
-from store import inbox, outbox, people, turns
+from store import inbox, outbox, people, sessions, turns
 from store.content import Text
 from store.database import Database, Store
 from store.ids import Micros
 from store.outbox import Draft
 from store.records import Delivery as Delivered
 from store.records import InboxItem, NewMessage, OutboxState, Role, Session, Turn
-from store.sessions import by_number
+from store.sessions import SessionPatch, by_number
 from store.turns import Ending, Instruction
 
 #: Characters of instruction and answer that a turn keeps inline.
 SUMMARY = 1024
+#: Characters of a session's title.
+TITLE = 80
 
 _RETRY_BEGIN = 0.5
 
@@ -52,6 +54,8 @@ class Started:
     turn: Turn
     #: Where the answer goes: the address of the last of the messages answered.
     address: Address
+    #: The session was created for this turn.
+    opened: bool = False
     #: The row in which an attempt that was lost had begun to answer.
     row: int | None = None
     #: The message in which it had begun to show it.
@@ -88,27 +92,30 @@ class Turns:
         self._streaming = streaming
         self._running: dict[int, _Running] = {}
 
-    async def start(self, agent_id: str, items: Sequence[int]) -> None:
+    async def start(self, items: Sequence[int]) -> None:
         """Answer messages that waited in the inbox, in one new turn."""
-        started = await self._begin(agent_id, items)
+        started = await self._begin(items)
         if started is not None:
-            if started.turn.seq == 1:
+            if started.opened:
                 log(Event.SESSION_CREATED, session=started.session.public_id, key=started.session.key)
-            await self._run(agent_id, started)
+            await self._run(started)
 
-    async def _begin(self, agent_id: str, items: Sequence[int]) -> Started | None:
+    async def _begin(self, items: Sequence[int]) -> Started | None:
         while True:
             try:
-                return await self._persist.must(lambda db: begin(db, agent_id, items, self._clock.now()))
+                return await self._persist.must(lambda db: begin(db, items, self._clock.now()))
             except TurnRunning:
                 # Two conversations became one while both were busy; the other turn goes first.
                 await self._clock.sleep(_RETRY_BEGIN)
 
-    async def again(self, agent_id: str, turn: int) -> None:
+    async def again(self, turn: int) -> None:
         """Run a turn once more that a crash or a stop of the daemon cut short."""
-        started = await self._persist.must(lambda db: resume(db, turn))
+        try:
+            started = await self._persist.must(lambda db: resume(db, turn))
+        except GONE:
+            return  # it was stopped while it waited for its slot
         log(Event.TURN_RERUN, session=started.session.public_id, turn=started.turn.seq)
-        await self._run(agent_id, started)
+        await self._run(started)
 
     def stop(self, turn: int) -> None:
         """End the run of a turn that the database has ended already."""
@@ -117,7 +124,7 @@ class Turns:
             running.stopped = True
             running.task.cancel()
 
-    async def _run(self, agent_id: str, started: Started) -> None:
+    async def _run(self, started: Started) -> None:
         task = asyncio.current_task()
         if task is None:
             raise RuntimeError("a turn runs in a task")
@@ -126,7 +133,7 @@ class Turns:
         log(Event.TURN_STARTED, logging.DEBUG, session=started.session.public_id, turn=started.turn.seq)
         self._feed.changed(started.session.id)
         try:
-            await self._answer(agent_id, started, began)
+            await self._answer(started, began)
         except asyncio.CancelledError:
             if not running.stopped:
                 # The daemon stops: this attempt was no crash, and the turn runs again at the next start.
@@ -138,7 +145,8 @@ class Turns:
             del self._running[started.turn.id]
             self._feed.changed(started.session.id)
 
-    async def _answer(self, agent_id: str, started: Started, began: float) -> None:
+    async def _answer(self, started: Started, began: float) -> None:
+        agent_id = started.session.key.agent_id
         answering = self._agents.get(agent_id)
         if answering is None:
             await self._fail(started, phrases.NO_SUCH_AGENT.format(agent=agent_id), "unknown_agent")
@@ -148,7 +156,7 @@ class Turns:
             answer, done = await self._ask(answering, started)
             held = config.compaction.strategy is not Strategy.NONE
             turn = await self._commit(started, answer, done, held=held)
-        except TurnEnded:
+        except GONE:
             return
         except TurnTimedOut:
             seconds = config.turn_timeout
@@ -166,7 +174,8 @@ class Turns:
         if held:
             await compaction.after_run(self._persist, self._clock, turn, config.compaction, config.context_window)
             await self._persist.must(lambda db: outbox.release(db, turn.id, self._clock.now()))
-        self._delivery.kick(started.address.place)
+        if held or self._delivery.released(started.address) is OutboxState.READY:
+            self._delivery.kick(started.address.place)
         log(
             Event.TURN_COMPLETED,
             session=started.session.public_id,
@@ -190,14 +199,9 @@ class Turns:
             history=given.history,
             instruction=given.instruction,
         )
-        done: Done | None = None
         try:
-            async with self._clock.timeout(config.turn_timeout), answer, aclosing(answering.agent.run(turn)) as events:
-                async for event in events:
-                    if isinstance(event, Done):
-                        done = event
-                        break
-                    await answer.take(event)
+            async with self._clock.timeout(config.turn_timeout), answer:
+                done = await _listen(answering.agent, turn, answer)
         except TimeoutError as exc:
             raise TurnTimedOut(seconds=config.turn_timeout) from exc
         if done is None:
@@ -210,14 +214,14 @@ class Turns:
         address = started.address
         if (address.channel, address.account) not in self._streaming:
             return None
-        draft = Draft(address=address, text="", session=started.session.id, turn=started.turn.id)
+        draft = Draft(address=address, text="", turn=started.turn.id)
         return Preview(self._delivery, self._persist, self._clock, draft, started.preview)
 
     async def _commit(self, started: Started, answer: Answer, done: Done, *, held: bool) -> Turn:
         """One transaction: the answer, its tokens, the end of the turn, and the message that will carry it."""
         ending = Ending(answer_summary=summary(answer.text), warnings=done.warnings, model=done.model, usage=done.usage)
-        draft = Draft(address=started.address, text=answer.text, session=started.session.id, turn=started.turn.id)
-        state = OutboxState.HELD if held else OutboxState.READY
+        draft = Draft(address=started.address, text=answer.text, turn=started.turn.id)
+        state = OutboxState.HELD if held else self._delivery.released(started.address)
         last = answer.last_message(done.usage)
 
         def commit(db: Database) -> Turn:
@@ -233,7 +237,7 @@ class Turns:
     ) -> None:
         try:
             await self._persist.must(lambda db: fail(db, started, why, self._clock.now()))
-        except TurnEnded:
+        except GONE:
             return
         self._delivery.kick(started.address.place)
         log(
@@ -248,7 +252,25 @@ class Turns:
         )
 
 
-def begin(db: Database, agent_id: str, items: Sequence[int], now: Micros) -> Started | None:
+async def _listen(agent: Agent, turn: TurnContext, answer: Answer) -> Done | None:
+    """Take the agent's events up to the closing one. What it raises is its own, not this turn's deadline or end."""
+    try:
+        async with aclosing(agent.run(turn)) as events:
+            async for event in events:
+                if isinstance(event, Done):
+                    return event
+                await answer.take(event)
+    except TimeoutError as exc:
+        raise RuntimeError("a call of the agent timed out") from exc
+    except asyncio.CancelledError as exc:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise AgentFailed(phrases.BROKEN_OFF, detail="something inside the agent was cancelled") from exc
+    return None
+
+
+def begin(db: Database, items: Sequence[int], now: Micros) -> Started | None:
     """Start a turn for those of the messages that still wait; None if none does."""
     waiting = inbox.get(db, items)
     if not waiting:
@@ -259,8 +281,12 @@ def begin(db: Database, agent_id: str, items: Sequence[int], now: Micros) -> Sta
         summary=summary(text),
         created_by=waiting[0].person,
     )
+    agent_id = _agent_of(db, waiting[0])
     session, turn = turns.begin(db, agent_id, waiting, instruction, now)
-    return Started(session=session, turn=turn, address=waiting[-1].address)
+    if turn.seq == 1 and session.title is None:
+        session = sessions.patch(db, agent_id, session.key, SessionPatch(title=title_of(text)))
+    opened = turn.seq == 1 and waiting[0].session is None
+    return Started(session=session, turn=turn, address=waiting[-1].address, opened=opened)
 
 
 def resume(db: Database, turn: int) -> Started:
@@ -281,9 +307,14 @@ def fail(db: Database, started: Started, why: str, now: Micros) -> Turn:
     note = phrases.NOTE_FAILED.format(why=why)
     turn = turns.fail(db, started.turn.id, note, Ending(errors=(why,)), now)
     text = phrases.FAILED.format(why=why[:1].upper() + why[1:])
-    draft = Draft(address=started.address, text=text, session=turn.session, turn=turn.id)
+    draft = Draft(address=started.address, text=text, turn=turn.id)
     outbox.put_answer(db, [draft], OutboxState.READY, now)
     return turn
+
+
+def _agent_of(db: Database, item: InboxItem) -> str:
+    """Who answers: a message meant for one session goes with it, also to another agent."""
+    return (item.key if item.session is None else by_number(db, item.session).key).agent_id
 
 
 def address_of(db: Database, turn: int) -> Address:
@@ -293,6 +324,12 @@ def address_of(db: Database, turn: int) -> Address:
 
 def summary(text: str) -> str:
     return text[:SUMMARY]
+
+
+def title_of(text: str) -> str | None:
+    """The first line of what was asked, short enough for a list."""
+    line = " ".join(text.strip()[:SUMMARY].partition("\n")[0].split())
+    return (line if len(line) <= TITLE else f"{line[: TITLE - 1].rstrip()}…") or None
 
 
 def _user_message(db: Database, item: InboxItem) -> NewMessage:

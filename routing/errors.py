@@ -8,7 +8,8 @@ TrunklineError
 │   ├── PortInUse
 │   ├── DataDirUnusable
 │   ├── DatabaseDamaged
-│   └── NewerDatabase
+│   ├── NewerDatabase
+│   └── BackupUnusable
 ├── StoreError
 │   ├── StoreUnavailable       full disk, I/O: nothing of the batch was written
 │   ├── StoreClosed
@@ -23,8 +24,16 @@ TrunklineError
 │   ├── TurnEnded
 │   ├── TurnRunning
 │   ├── LaneFull
-│   └── NothingToUndo
+│   ├── NothingToUndo
+│   ├── SearchDisabled
+│   ├── SessionExists
+│   ├── BadImport
+│   ├── OwnerProtected
+│   ├── NoRoom
+│   ├── BackupRefused
+│   └── BackupExists
 ├── UnknownAgent
+├── UnknownAccount
 ├── DiskLow
 ├── Stopping
 ├── AgentFailed
@@ -82,7 +91,7 @@ class AlreadyRunning(StartError):
 class PortInUse(StartError):
     code = "port_in_use"
     exit_code = 69
-    message = "Cannot listen on {listen}: {why}. Stop the program that uses it, or set another [http] listen."
+    message = "Cannot listen on {listen}: {why}. Set another [http] listen, or stop the program that uses this one."
 
 
 class DataDirUnusable(StartError):
@@ -107,6 +116,12 @@ class NewerDatabase(StartError):
         "The database {path} was written by a newer trunkline (it has {unknown}). Nothing was changed. "
         "Update trunkline, or restore the backup made before the update."
     )
+
+
+class BackupUnusable(StartError):
+    code = "backup_unusable"
+    exit_code = 65
+    message = "The backup {path} cannot be restored: {why}. Nothing was changed."
 
 
 class StoreError(TrunklineError):
@@ -195,9 +210,49 @@ class NothingToUndo(StoreError):
     message = "This session has no compaction to undo."
 
 
+class SearchDisabled(StoreError):
+    code = "search_disabled"
+    message = "The search is switched off. Set [search] enabled = true and start the daemon again."
+
+
+class SessionExists(StoreError):
+    code = "session_exists"
+    message = "Session {session}, or something of it, is here already. Import it with new ids to have it twice."
+
+
+class BadImport(StoreError):
+    code = "bad_import"
+    message = "Line {line}: {why}. Nothing was imported."
+
+
+class OwnerProtected(StoreError):
+    code = "owner_protected"
+    message = "This person is the owner. To forget the owner all the same, ask for it with really=true."
+
+
+class NoRoom(StoreError):
+    code = "no_room"
+    message = "This needs {needed} bytes of free disk at {path}, and {free} are there. Nothing was done."
+
+
+class BackupRefused(StoreError):
+    code = "backup_refused"
+    message = "No backup can be written to {path}: {why}."
+
+
+class BackupExists(StoreError):
+    code = "backup_exists"
+    message = "There is a file at {path} already, and a backup replaces nothing. Choose another name."
+
+
 class UnknownAgent(TrunklineError):
     code = "unknown_agent"
     message = "There is no agent called {agent!r}. Configured: {known}."
+
+
+class UnknownAccount(TrunklineError):
+    code = "unknown_account"
+    message = "There is no account [{channel}.{account}] in the configuration. Configured: {known}."
 
 
 class DiskLow(TrunklineError):
@@ -207,7 +262,7 @@ class DiskLow(TrunklineError):
 
 class Stopping(TrunklineError):
     code = "stopping"
-    message = "The daemon is stopping. Try again when it is back."
+    message = "The daemon is starting or stopping and takes nothing now. Try again in a moment."
 
 
 class AgentFailed(TrunklineError):

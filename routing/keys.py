@@ -6,6 +6,7 @@ import re
 import unicodedata
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 from routing.errors import InvalidKey
 
@@ -69,22 +70,33 @@ class SessionKey:
             raise InvalidKey(text=content, why="it is not valid Unicode") from None
 
     def __str__(self) -> str:
-        parts = (self.agent_id, self.channel, self.account_id, self.peer_kind, self.peer_id)
-        return ":".join(_escape(_KEY_RESERVED, part) for part in parts)
+        return _spell(self)
 
     @classmethod
     def parse(cls, text: str) -> SessionKey:
         """The key that `str()` made; any other spelling is refused, so that no key has two."""
-        parts = text.split(":")
-        if len(parts) != 5:
-            raise InvalidKey(text=text, why="it needs five parts separated by ':'")
-        agent, channel, account, kind, peer = (_unescape(part) for part in parts)
-        if kind not in PeerKind.__members__.values():
-            raise InvalidKey(text=text, why="peer_kind is dm, group or channel")
-        key = cls(agent, channel, account, PeerKind(kind), peer)
-        if str(key) != text:
-            raise InvalidKey(text=text, why="it is not in its canonical spelling")
-        return key
+        return _parse(text)
+
+
+# The same few keys are spelt and read with every message.
+@lru_cache(4096)
+def _spell(key: SessionKey) -> str:
+    parts = (key.agent_id, key.channel, key.account_id, key.peer_kind, key.peer_id)
+    return ":".join(_escape(_KEY_RESERVED, part) for part in parts)
+
+
+@lru_cache(4096)
+def _parse(text: str) -> SessionKey:
+    parts = text.split(":")
+    if len(parts) != 5:
+        raise InvalidKey(text=text, why="it needs five parts separated by ':'")
+    agent, channel, account, kind, peer = (_unescape(part) for part in parts)
+    if kind not in PeerKind.__members__.values():
+        raise InvalidKey(text=text, why="peer_kind is dm, group or channel")
+    key = SessionKey(agent, channel, account, PeerKind(kind), peer)
+    if str(key) != text:
+        raise InvalidKey(text=text, why="it is not in its canonical spelling")
+    return key
 
 
 def _escape(reserved: re.Pattern[str], text: str) -> str:

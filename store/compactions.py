@@ -39,10 +39,11 @@ def record(
     return _compaction(row)
 
 
-def in_force(db: sqlite3.Connection, session: int) -> Compaction | None:
-    """The newest compaction that was not undone: its summary opens the context."""
+def in_force(db: sqlite3.Connection, session: int, *, leaves_out: bool | None = None) -> Compaction | None:
+    """The newest compaction that was not undone: of all, of those that leave messages out, or of those that trim."""
+    kind = {None: "", True: " AND strategy <> 'trim_tools'", False: " AND strategy = 'trim_tools'"}[leaves_out]
     row = db.execute(
-        f"SELECT {_COLUMNS} FROM compactions WHERE session = ? AND undone_at IS NULL ORDER BY id DESC LIMIT 1",
+        f"SELECT {_COLUMNS} FROM compactions WHERE session = ? AND undone_at IS NULL{kind} ORDER BY id DESC LIMIT 1",
         (session,),
     ).fetchone()
     return None if row is None else _compaction(row)

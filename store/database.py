@@ -25,7 +25,7 @@ _BUSY_SECONDS = 5.0
 
 
 class Store:
-    """`write(fn)` runs `fn(db)` durably on the writer thread; `read(fn)` runs it on a read-only connection."""
+    """`write(fn)` runs `fn(db)` durably on the writer thread; `read(fn)` runs it on a read-only snapshot."""
 
     def __init__(self, path: Path, writer: Writer) -> None:
         self.path = path
@@ -36,10 +36,10 @@ class Store:
         self._readers = ThreadPoolExecutor(_READERS, "store-reader")
 
     @classmethod
-    async def open(cls, data_dir: Path) -> Store:
-        """Create or migrate the database, then start the threads."""
+    async def open(cls, data_dir: Path, *, searchable: bool | None = None) -> Store:
+        """Create or migrate the database, then start the threads. The full-text index is on, off, or as it was."""
         path = prepare(data_dir)
-        await asyncio.to_thread(on_file, path, migrations.migrate)
+        await asyncio.to_thread(on_file, path, lambda db, path: migrations.migrate(db, path, searchable=searchable))
         return cls(path, Writer(lambda: connect(path)))
 
     @property
@@ -49,6 +49,10 @@ class Store:
 
     async def write(self, operation: Operation[T]) -> T:
         return await self._writer.write(operation)
+
+    async def alone(self, operation: Operation[T]) -> T:
+        """For what no transaction can hold (VACUUM, checkpoints); writers wait meanwhile."""
+        return await self._writer.alone(operation)
 
     async def read(self, operation: Callable[[sqlite3.Connection], T]) -> T:
         """`operation` must fetch all it needs: an open cursor would keep the log from being folded in."""
@@ -72,7 +76,14 @@ class Store:
         if not hasattr(self._local, "db"):
             self._local.db = connect(self.path, read_only=True)
             self._connections.append(self._local.db)
-        return operation(self._local.db)
+        db: sqlite3.Connection = self._local.db
+        # One snapshot: a commit between two queries of one read must not show half of itself.
+        db.execute("BEGIN")
+        try:
+            return operation(db)
+        finally:
+            if db.in_transaction:  # an error may have ended it
+                db.execute("ROLLBACK")
 
 
 def prepare(data_dir: Path) -> Path:
@@ -112,6 +123,18 @@ def _make_private(path: Path) -> None:
         os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
 
 
+def who_is_who(data_dir: Path) -> Database:
+    """The people and places of a database in one of its own, so that questions can be asked beside a daemon."""
+    copy = sqlite3.connect(":memory:", isolation_level=None, uri=True)
+    path = data_dir / NAME
+    migrations.migrate(copy, path)
+    if path.exists():
+        copy.execute("ATTACH ? AS there", (f"{path.absolute().as_uri()}?mode=ro",))
+        for table in ("people", "identities", "aliases"):
+            copy.execute(f"INSERT INTO main.{table} SELECT * FROM there.{table}")
+    return copy
+
+
 def on_file(path: Path, work: Callable[[Database, Path], T]) -> T:
     """Work on the file directly, at start or under the lock; trouble with the file gets a name."""
     try:
@@ -120,6 +143,8 @@ def on_file(path: Path, work: Callable[[Database, Path], T]) -> T:
             return work(db, path)
         finally:
             db.close()
+    except OSError as exc:
+        raise DataDirUnusable(path=path.parent, why=exc.strerror) from exc
     except sqlite3.OperationalError as exc:
         raise DataDirUnusable(path=path.parent, why=str(exc)) from exc
     except sqlite3.DatabaseError as exc:

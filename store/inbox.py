@@ -121,7 +121,8 @@ def get(db: sqlite3.Connection, items: Sequence[int]) -> list[InboxItem]:
 
 
 def start(db: sqlite3.Connection, items: Sequence[InboxItem], turn: int) -> None:
-    db.executemany("UPDATE inbox SET state = 'running', turn = ? WHERE id = ?", [(turn, item.id) for item in items])
+    for item in items:
+        db.execute("UPDATE inbox SET state = 'running', turn = ? WHERE id = ?", (turn, item.id))
 
 
 def finish(db: sqlite3.Connection, turn: int) -> None:
@@ -137,14 +138,25 @@ def cancel_for_session(db: sqlite3.Connection, session: int) -> int:
     ).rowcount
 
 
-def rekey(db: sqlite3.Connection, old: SessionKey, new: SessionKey) -> None:
-    """What waits follows its conversation to another key."""
-    db.execute("UPDATE inbox SET key = ? WHERE key = ? AND state = 'waiting'", (str(new), str(old)))
+def rekey(db: sqlite3.Connection, old: SessionKey, new: SessionKey, *, person: int | None = None) -> None:
+    """What waits follows its conversation to another key: all of it, or one person's messages.
+
+    Messages that are meant for one session stay with that session.
+    """
+    db.execute(
+        "UPDATE inbox SET key = ?1"
+        " WHERE key = ?2 AND state = 'waiting' AND session IS NULL AND (?3 IS NULL OR person = ?3)",
+        (str(new), str(old), person),
+    )
 
 
-def prune(db: sqlite3.Connection, before: Micros) -> int:
-    """Forget external ids that no platform will send again."""
-    return db.execute("DELETE FROM inbox WHERE state IN ('done', 'cancelled') AND received_at < ?", (before,)).rowcount
+def prune(db: sqlite3.Connection, before: Micros, most: int = 1000) -> int:
+    """Forget external ids that no platform will send again. Looks at the oldest rows only."""
+    return db.execute(
+        "DELETE FROM inbox WHERE id IN (SELECT id FROM (SELECT id, state, received_at FROM inbox ORDER BY id LIMIT ?)"
+        " WHERE state IN ('done', 'cancelled') AND received_at < ?)",
+        (most, before),
+    ).rowcount
 
 
 def encode_address(address: Address) -> str:

@@ -28,9 +28,8 @@ class InstanceLock:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as exc:
-            holder = os.pread(fd, 32, 0).decode(errors="replace").strip()
+            pid = _owner(fd)
             os.close(fd)
-            pid = f" (process {holder})" if holder else ""
             raise AlreadyRunning(pid=pid, path=self.path.parent) from exc
         except OSError as exc:
             os.close(fd)
@@ -53,3 +52,27 @@ class InstanceLock:
         self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.release()
+
+
+def holder(data_dir: Path) -> str | None:
+    """Who holds the lock, such as " (process 42)" if it can be told; None if nobody does. Creates nothing."""
+    try:
+        fd = os.open(data_dir / NAME, os.O_RDONLY | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as exc:
+        raise DataDirUnusable(path=data_dir, why=exc.strerror) from exc
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _owner(fd)
+    except OSError as exc:
+        raise DataDirUnusable(path=data_dir, why=exc.strerror) from exc
+    finally:
+        os.close(fd)
+    return None
+
+
+def _owner(fd: int) -> str:
+    pid = os.pread(fd, 32, 0).decode(errors="replace").strip()
+    return f" (process {pid})" if pid else ""

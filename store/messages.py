@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,10 +9,11 @@ from dataclasses import dataclass
 from routing.errors import UnknownMessage
 from routing.keys import SessionKey
 from store import sessions
-from store.content import Content, Json, clean, decode, encode, to_json
-from store.ids import Micros, new_id, pack, seq_of, span
+from store.content import Content, Json, clean, encode, to_json
+from store.ids import Micros, new_id, pack, span
 from store.records import Message, NewMessage, Role
 
+_ROLES = {role.value: role for role in Role}
 _COLUMNS = "id, public_id, turn, role, content, tool_calls, tool_call_id, token_count, metadata, timestamp, changed_at"
 
 
@@ -138,51 +138,21 @@ def _within(session: int, seq: int) -> int:
 
 def _insert(db: sqlite3.Connection, packed: int, turn: int | None, new: NewMessage, when: Micros) -> Message:
     message = Message(
-        id=packed,
-        public_id=new.public_id or new_id(),
-        seq=seq_of(packed),
-        turn=turn,
-        role=new.role,
-        content=new.content,
-        tool_calls=new.tool_calls,
-        tool_call_id=new.tool_call_id,
-        token_count=new.token_count,
-        metadata=new.metadata or {},
-        timestamp=when,
-        changed_at=when,
+        packed,
+        new.public_id or new_id(),
+        turn,
+        new.role,
+        encode(new.content),
+        None if new.tool_calls is None else to_json(new.tool_calls),
+        None if new.tool_call_id is None else clean(new.tool_call_id),
+        new.token_count,
+        to_json(new.metadata) if new.metadata else "{}",
+        when,
+        when,
     )
-    db.execute(
-        "INSERT INTO messages (id, public_id, turn, role, content, tool_calls, tool_call_id, token_count, metadata,"
-        " timestamp, changed_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            packed,
-            message.public_id,
-            turn,
-            message.role,
-            encode(message.content),
-            None if new.tool_calls is None else to_json(new.tool_calls),
-            None if message.tool_call_id is None else clean(message.tool_call_id),
-            message.token_count,
-            to_json(message.metadata) if message.metadata else "{}",
-            when,
-            when,
-        ),
-    )
+    db.execute(f"INSERT INTO messages ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", message)
     return message
 
 
 def _message(row: tuple[Json, ...]) -> Message:
-    return Message(
-        id=row[0],
-        public_id=row[1],
-        seq=seq_of(row[0]),
-        turn=row[2],
-        role=Role(row[3]),
-        content=decode(row[4]),
-        tool_calls=None if row[5] is None else json.loads(row[5]),
-        tool_call_id=row[6],
-        token_count=row[7],
-        metadata=json.loads(row[8]) if row[8] != "{}" else {},
-        timestamp=row[9],
-        changed_at=row[10],
-    )
+    return Message(row[0], row[1], row[2], _ROLES[row[3]], *row[4:])

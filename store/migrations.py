@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from routing.errors import DataDirUnusable, NewerDatabase
+from store import search, search_schema
 from store.schema import STEPS, TRIGGERS, Step
 
 _SET = "trunkline"
@@ -24,8 +25,13 @@ def applied(db: sqlite3.Connection) -> list[str]:
     return [name for (name,) in rows.fetchall()]
 
 
-def migrate(db: sqlite3.Connection, path: Path, steps: Sequence[Step] = STEPS) -> list[str]:
-    """Bring the database up to date; return what was applied. A newer database is refused, unchanged."""
+def migrate(
+    db: sqlite3.Connection, path: Path, steps: Sequence[Step] = STEPS, *, searchable: bool | None = None
+) -> list[str]:
+    """Bring the database up to date; return what was applied. A newer database is refused, unchanged.
+
+    `searchable` switches the full-text index on or off; unless it is given, that stays as it is.
+    """
     done = applied(db)
     known = [step.name for step in steps]
     unknown = [name for name in done if name not in known]
@@ -36,7 +42,7 @@ def migrate(db: sqlite3.Connection, path: Path, steps: Sequence[Step] = STEPS) -
         if done:
             keep_copy(db, path, path.with_name(f"{path.name}.before-{pending[0]}"))
         _apply(db, steps)
-    ensure_triggers(db)
+    ensure_triggers(db, searchable)
     return pending
 
 
@@ -60,14 +66,24 @@ def rollback(db: sqlite3.Connection, path: Path, steps: Sequence[Step] = STEPS) 
     return last
 
 
-def ensure_triggers(db: sqlite3.Connection) -> None:
-    """Make the triggers of the file exactly those of the list."""
-    if _triggers(db) == {name: _flat(sql) for name, sql in TRIGGERS.items()}:
+def ensure_triggers(db: sqlite3.Connection, searchable: bool | None = None) -> None:
+    """Make the triggers of the file exactly those of the lists: with the search's own only while it is on.
+
+    An index that did without its triggers for a while cannot be trusted any more: it starts anew, empty.
+    """
+    enabled = search.enabled(db) if searchable is None else searchable
+    optional = search_schema.TRIGGERS if enabled else {}
+    wanted = {name: _flat(sql) for name, sql in {**TRIGGERS, **optional}.items()}
+    found = _triggers(db)
+    if found == wanted:
         return
+    of_search = {name: sql for name, sql in found.items() if name in search_schema.TRIGGERS}
     with _transaction(db):
         _drop_triggers(db)
-        for sql in TRIGGERS.values():
+        for sql in {**TRIGGERS, **optional}.values():
             db.execute(sql)
+        if of_search != {name: wanted[name] for name in optional}:
+            search.start_anew(db, enabled)
 
 
 def keep_copy(db: sqlite3.Connection, path: Path, copy: Path) -> None:

@@ -13,7 +13,13 @@ from store.ids import Micros
 from store.inbox import decode_address, encode_address
 from store.records import Delivery, OutboxKind, OutboxState
 
-_COLUMNS = "id, address, session, turn, kind, text, state, sent_id, uncertain, attempts, next_at, error, created_at"
+_COLUMNS = "id, address, turn, kind, text, state, sent_id, uncertain, attempts, next_at, error, created_at"
+
+#: Written out beside one of its states, or SQLite does not see that the partial index will do.
+_UNSETTLED = "state IN ('held', 'sending', 'parked')"
+
+#: A preview that its turn's answer can take over; `ready` if it waits for a rate limit to end.
+_PREVIEW = "kind = 'preview' AND state IN ('ready', 'sending', 'sent')"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,18 +29,16 @@ class Draft:
     address: Address
     text: str
     kind: OutboxKind = OutboxKind.FINAL
-    session: int | None = None
     turn: int | None = None
 
 
 def put(db: sqlite3.Connection, draft: Draft, state: OutboxState, now: Micros) -> int:
     row = db.execute(
-        "INSERT INTO outbox (place, address, session, turn, kind, text, state, created_at, changed_at)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
+        "INSERT INTO outbox (place, address, turn, kind, text, state, created_at, changed_at)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
         (
             draft.address.place,
             encode_address(draft.address),
-            draft.session,
             draft.turn,
             draft.kind,
             clean(draft.text),
@@ -47,12 +51,16 @@ def put(db: sqlite3.Connection, draft: Draft, state: OutboxState, now: Micros) -
 
 
 def put_answer(db: sqlite3.Connection, drafts: Sequence[Draft], state: OutboxState, now: Micros) -> None:
-    """The final messages of a turn. Where a preview exists the first one takes its row: it becomes an edit."""
+    """The final messages of a turn. Where a preview exists the first one takes its row: it becomes an edit.
+
+    A preview that is being made at this moment may or may not come to exist; whoever makes it will say.
+    """
     rest = list(drafts)
     if rest and rest[0].turn is not None:
         took = db.execute(
-            "UPDATE outbox SET kind = 'final', text = ?, state = ?, attempts = 0, next_at = 0, changed_at = ?"
-            " WHERE turn = ? AND kind = 'preview' AND state IN ('sending', 'sent')",
+            "UPDATE outbox SET kind = 'final', text = ?, state = ?, attempts = 0, changed_at = ?,"
+            " uncertain = CASE WHEN state = 'sending' AND sent_id IS NULL THEN 1 ELSE uncertain END"
+            f" WHERE turn = ? AND {_PREVIEW}",
             (clean(rest[0].text), state, now, rest[0].turn),
         ).rowcount
         if took:
@@ -71,8 +79,8 @@ def get(db: sqlite3.Connection, delivery: int) -> Delivery:
 def shown(db: sqlite3.Connection, delivery: int, sent_id: str, now: Micros) -> Delivery:
     """A preview's message exists. If the turn has ended meanwhile, its row already waits to be finished."""
     db.execute(
-        "UPDATE outbox SET sent_id = ?, state = CASE kind WHEN 'preview' THEN 'sent' ELSE state END, changed_at = ?"
-        " WHERE id = ?",
+        "UPDATE outbox SET sent_id = ?, state = CASE kind WHEN 'preview' THEN 'sent' ELSE state END, uncertain = 0,"
+        " changed_at = ? WHERE id = ?",
         (sent_id, now, delivery),
     )
     return get(db, delivery)
@@ -85,12 +93,25 @@ def doubt(db: sqlite3.Connection, delivery: int, now: Micros) -> None:
 
 def unpreview(db: sqlite3.Connection, delivery: int, now: Micros) -> None:
     """A preview's message surely does not exist, so there is nothing to finish."""
-    db.execute("UPDATE outbox SET state = 'dropped', changed_at = ? WHERE id = ? AND kind = 'preview'", (now, delivery))
+    db.execute(
+        "UPDATE outbox SET state = CASE kind WHEN 'preview' THEN 'dropped' ELSE state END, uncertain = 0,"
+        " changed_at = ? WHERE id = ?",
+        (now, delivery),
+    )
+
+
+def limit(db: sqlite3.Connection, delivery: int, next_at: Micros, now: Micros) -> None:
+    """A preview was refused for a while: until then nothing goes to its place, its own turn's answer included."""
+    db.execute(
+        "UPDATE outbox SET state = CASE kind WHEN 'preview' THEN 'ready' ELSE state END, next_at = ?,"
+        " uncertain = CASE WHEN sent_id IS NULL THEN 0 ELSE uncertain END, changed_at = ? WHERE id = ?",
+        (next_at, now, delivery),
+    )
 
 
 def preview_of(db: sqlite3.Connection, turn: int) -> Delivery | None:
     row = db.execute(
-        f"SELECT {_COLUMNS} FROM outbox WHERE turn = ? AND kind = 'preview' AND state IN ('sending', 'sent')",
+        f"SELECT {_COLUMNS} FROM outbox WHERE turn = ? AND {_PREVIEW}",
         (turn,),
     ).fetchone()
     return None if row is None else _delivery(row)
@@ -102,14 +123,20 @@ def release(db: sqlite3.Connection, turn: int, now: Micros) -> None:
 
 def release_all(db: sqlite3.Connection, now: Micros) -> int:
     """At start: nothing stays held."""
-    return db.execute("UPDATE outbox SET state = 'ready', changed_at = ? WHERE state = 'held'", (now,)).rowcount
+    return db.execute(
+        f"UPDATE outbox SET state = 'ready', changed_at = ? WHERE state = 'held' AND {_UNSETTLED}", (now,)
+    ).rowcount
 
 
 def settle(db: sqlite3.Connection, now: Micros) -> int:
     """At start: the outcome of what was being sent is unknown. It is ready again, and marked."""
-    db.execute("UPDATE outbox SET uncertain = 1, changed_at = ? WHERE state = 'sending' AND sent_id IS NULL", (now,))
+    db.execute(
+        f"UPDATE outbox SET uncertain = 1, changed_at = ? WHERE state = 'sending' AND {_UNSETTLED} AND sent_id IS NULL",
+        (now,),
+    )
     return db.execute(
-        "UPDATE outbox SET state = 'ready', changed_at = ? WHERE state = 'sending' AND kind <> 'preview'",
+        "UPDATE outbox SET state = 'ready', changed_at = ?"
+        f" WHERE state = 'sending' AND {_UNSETTLED} AND kind <> 'preview'",
         (now,),
     ).rowcount
 
@@ -123,9 +150,9 @@ def places(db: sqlite3.Connection) -> list[str]:
 def claim(db: sqlite3.Connection, place: str, now: Micros) -> Delivery | None:
     """The oldest open row of a place, marked as being sent if it is due (else as it is, for its `next_at`)."""
     row = db.execute(
-        f"SELECT {_COLUMNS} FROM outbox WHERE place = ? AND state IN ('ready', 'sending') AND kind <> 'preview'"
-        " ORDER BY id LIMIT 1",
-        (place,),
+        f"SELECT {_COLUMNS} FROM outbox WHERE place = ? AND state IN ('ready', 'sending')"
+        " AND (kind <> 'preview' OR next_at > ?) ORDER BY id LIMIT 1",
+        (place, now),
     ).fetchone()
     if row is None:
         return None
@@ -175,6 +202,16 @@ def park(db: sqlite3.Connection, delivery: int, error: str, now: Micros) -> None
     )
 
 
+def park_all(db: sqlite3.Connection, error: str, now: Micros) -> int:
+    """Nothing goes out unasked; sent again, a row says that it may be a repeat. A preview goes with its turn."""
+    return db.execute(
+        "UPDATE outbox SET state = 'parked', error = ?, changed_at = ?,"
+        " uncertain = CASE WHEN sent_id IS NULL THEN 1 ELSE uncertain END"
+        " WHERE state IN ('held', 'ready', 'sending') AND kind <> 'preview'",
+        (clean(error), now),
+    ).rowcount
+
+
 def drop(db: sqlite3.Connection, delivery: int, now: Micros) -> None:
     db.execute("UPDATE outbox SET state = 'dropped', changed_at = ? WHERE id = ?", (now, delivery))
 
@@ -193,14 +230,18 @@ def resend(db: sqlite3.Connection, delivery: int, now: Micros) -> Delivery:
 
 def parked(db: sqlite3.Connection, limit: int = 100) -> list[Delivery]:
     rows = db.execute(
-        f"SELECT {_COLUMNS} FROM outbox WHERE state = 'parked' ORDER BY id DESC LIMIT ?", (limit,)
+        f"SELECT {_COLUMNS} FROM outbox WHERE state = 'parked' AND {_UNSETTLED} ORDER BY id DESC LIMIT ?", (limit,)
     ).fetchall()
     return [_delivery(row) for row in rows]
 
 
-def prune(db: sqlite3.Connection, before: Micros) -> int:
-    """Forget what was delivered long ago; the history has it."""
-    return db.execute("DELETE FROM outbox WHERE state IN ('sent', 'dropped') AND changed_at < ?", (before,)).rowcount
+def prune(db: sqlite3.Connection, before: Micros, most: int = 1000) -> int:
+    """Forget what was delivered long ago; the history has it. Looks at the oldest rows only."""
+    return db.execute(
+        "DELETE FROM outbox WHERE id IN (SELECT id FROM (SELECT id, state, changed_at FROM outbox ORDER BY id LIMIT ?)"
+        " WHERE state IN ('sent', 'dropped') AND changed_at < ?)",
+        (most, before),
+    ).rowcount
 
 
 def of_turn(db: sqlite3.Connection, turn: int) -> list[Delivery]:
@@ -212,15 +253,14 @@ def _delivery(row: tuple[Json, ...]) -> Delivery:
     return Delivery(
         id=row[0],
         address=decode_address(row[1]),
-        session=row[2],
-        turn=row[3],
-        kind=OutboxKind(row[4]),
-        text=row[5],
-        state=OutboxState(row[6]),
-        sent_id=row[7],
-        uncertain=bool(row[8]),
-        attempts=row[9],
-        next_at=row[10],
-        error=row[11],
-        created_at=row[12],
+        turn=row[2],
+        kind=OutboxKind(row[3]),
+        text=row[4],
+        state=OutboxState(row[5]),
+        sent_id=row[6],
+        uncertain=bool(row[7]),
+        attempts=row[8],
+        next_at=row[9],
+        error=row[10],
+        created_at=row[11],
     )

@@ -17,6 +17,9 @@ from store.schema import LIVE
 #: The identity of whoever opens the web page with its token.
 WEB_OWNER = ("web", "owner")
 
+#: The channels whose identities the configuration gives to people.
+CONFIGURABLE = frozenset({"telegram", "discord"})
+
 _COLUMNS = "id, public_id, name, owner, known, config_name"
 
 
@@ -84,6 +87,9 @@ def sync(db: sqlite3.Connection, configured: Iterable[Configured], now: Micros) 
     Without a configured owner, whoever opens the page with its token is one of his own.
     """
     before = owner(db)
+    # Asked before identities change hands: afterwards a person can be left with the page alone.
+    page = find(db, *WEB_OWNER)
+    only_page = page is not None and not _has_others(db, page)
     people = list(configured)
     db.execute("UPDATE people SET owner = 0 WHERE owner = 1")
     db.execute(
@@ -96,9 +102,15 @@ def sync(db: sqlite3.Connection, configured: Iterable[Configured], now: Micros) 
         row = _configured(db, person, now)
         for channel, user_id in person.identities.items():
             _claim(db, channel, user_id, row, now)
+        _let_go(db, row, person)
         if person.owner:
             chosen = row
-    chosen = _give_page(db, chosen, now)
+    if not only_page:
+        _take_page(db, chosen)
+    if chosen is None:
+        chosen = meet(db, *WEB_OWNER, "owner", now)
+    else:
+        link(db, *WEB_OWNER, chosen.id, now)
     if before is not None and (former := _survivor(db, before)).id != chosen.id:
         _move_direct(db, MAIN, former.public_id, now, person=former.id)
     _make_owner(db, chosen, now)
@@ -122,15 +134,19 @@ def _claim(db: sqlite3.Connection, channel: str, user_id: str, person: PersonRow
     link(db, channel, user_id, person.id, now)
 
 
-def _give_page(db: sqlite3.Connection, owner: PersonRow | None, now: Micros) -> PersonRow:
-    """The page goes to the owner, or to nobody but its visitor. Whoever had it before stays who he is."""
+def _let_go(db: sqlite3.Connection, row: PersonRow, person: Configured) -> None:
+    """An identity that the configuration no longer gives to a person has none of his rights any more."""
+    held = db.execute("SELECT channel, user_id FROM identities WHERE person = ?", (row.id,)).fetchall()
+    for channel, user_id in held:
+        if channel in CONFIGURABLE and person.identities.get(channel) != user_id:
+            _forget(db, channel, user_id)
+
+
+def _take_page(db: sqlite3.Connection, owner: PersonRow | None) -> None:
+    """The page changes hands, and nothing else: whoever had it stays who he is."""
     holder = find(db, *WEB_OWNER)
-    if holder is not None and (owner is None or holder.id != owner.id) and _has_others(db, holder):
+    if holder is not None and (owner is None or holder.id != owner.id):
         _forget(db, *WEB_OWNER)
-    if owner is None:
-        return meet(db, *WEB_OWNER, "owner", now)
-    link(db, *WEB_OWNER, owner.id, now)
-    return owner
 
 
 def _survivor(db: sqlite3.Connection, person: PersonRow) -> PersonRow:
@@ -181,8 +197,8 @@ def _move_direct(
         session = sessions.by_number(db, number)
         sessions.rekey(db, session, _with_peer(session.key, new_peer), now)
     for item in inbox.all_waiting(db):
-        if item.key.peer_kind is PeerKind.DM and item.key.peer_id == old_peer and person in {None, item.person}:
-            inbox.rekey(db, item.key, _with_peer(item.key, new_peer))
+        if item.key.peer_kind is PeerKind.DM and item.key.peer_id == old_peer:
+            inbox.rekey(db, item.key, _with_peer(item.key, new_peer), person=person)
 
 
 def _with_peer(key: SessionKey, peer: str) -> SessionKey:
@@ -190,8 +206,11 @@ def _with_peer(key: SessionKey, peer: str) -> SessionKey:
 
 
 def _configured(db: sqlite3.Connection, person: Configured, now: Micros) -> PersonRow:
-    """The row of a configured person: found again by one of its identities, else made."""
+    """The row of a configured person: found again by its identities (by its name if it has none), else made."""
     rows = [row for one in person.identities.items() if (row := find(db, *one)) is not None]
+    if not person.identities:
+        named = db.execute(f"SELECT {_COLUMNS} FROM people WHERE config_name = ?", (person.name,)).fetchone()
+        rows = [] if named is None else [_person(named)]
     # A row that has another name of the configuration is somebody else.
     own = [row for row in rows if row.config_name == person.name] or [row for row in rows if row.config_name is None]
     found = own[0] if own else _create(db, person.name, now)

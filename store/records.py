@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from routing.keys import SessionKey
 from routing.messages import Address
-from store.content import Content, Json
-from store.ids import Micros
+from store.content import Content, Json, decode
+from store.ids import Micros, seq_of
 
 
 class Status(StrEnum):
@@ -111,20 +113,37 @@ class NewMessage:
     metadata: dict[str, Json] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class Message(NamedTuple):
+    """A tuple that decodes its JSON on use: a history is made of many, and most are only counted."""
+
     id: int
     public_id: str
-    seq: int
     turn: int | None
     role: Role
-    content: Content
-    tool_calls: list[Json] | None
+    raw_content: str
+    raw_tool_calls: str | None
     tool_call_id: str | None
     token_count: int | None
-    metadata: dict[str, Json]
+    raw_metadata: str
     timestamp: Micros
     changed_at: Micros
+
+    @property
+    def seq(self) -> int:
+        return seq_of(self.id)
+
+    @property
+    def content(self) -> Content:
+        return decode(self.raw_content)
+
+    @property
+    def tool_calls(self) -> list[Json] | None:
+        return None if self.raw_tool_calls is None else json.loads(self.raw_tool_calls)
+
+    @property
+    def metadata(self) -> dict[str, Json]:
+        metadata: dict[str, Json] = json.loads(self.raw_metadata)
+        return metadata
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,7 +190,6 @@ class InboxItem:
 class Delivery:
     id: int
     address: Address
-    session: int | None
     turn: int | None
     kind: OutboxKind
     text: str

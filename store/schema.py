@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from store import search_schema
+
+#: What stands where a forgotten person's words stood.
+REMOVED = "[removed]"
+
 #: The statuses in which a session takes messages. Written out wherever the partial index has to be used.
 LIVE = "status IN ('active', 'idle', 'compacted')"
 
@@ -74,7 +79,7 @@ _SPINE = (
     )
     """,
     f"CREATE UNIQUE INDEX sessions_live_key ON sessions (key) WHERE {LIVE}",
-    "CREATE INDEX sessions_status ON sessions (status, updated_at)",
+    "CREATE INDEX sessions_status ON sessions (status)",
     "CREATE INDEX sessions_agent ON sessions (agent_id, created_at)",
     "CREATE INDEX sessions_created ON sessions (created_at)",
     "CREATE INDEX sessions_key ON sessions (key)",
@@ -108,7 +113,6 @@ _SPINE = (
     )
     """,
     "CREATE INDEX turns_session ON turns (session)",
-    "CREATE INDEX turns_created_by ON turns (created_by)",
     "CREATE INDEX people_merged_into ON people (merged_into)",
     "CREATE UNIQUE INDEX turns_one_pending ON turns (session) WHERE status = 'pending'",
     f"""
@@ -153,7 +157,7 @@ _SPINE = (
         address     TEXT    NOT NULL CHECK (json_valid(address)),
         person      INTEGER REFERENCES people (id),
         sender_name TEXT    NOT NULL DEFAULT '',
-        message_id  TEXT    NOT NULL UNIQUE,
+        message_id  TEXT    NOT NULL,
         text        TEXT    NOT NULL,
         state       TEXT    NOT NULL DEFAULT 'waiting'
                     CHECK (state IN ('waiting', 'running', 'done', 'cancelled')),
@@ -163,16 +167,13 @@ _SPINE = (
     )
     """,
     "CREATE INDEX inbox_waiting ON inbox (key, id) WHERE state = 'waiting'",
-    "CREATE INDEX inbox_ended ON inbox (received_at) WHERE state IN ('done', 'cancelled')",
-    "CREATE INDEX inbox_turn ON inbox (turn)",
-    "CREATE INDEX inbox_session ON inbox (session)",
-    "CREATE INDEX inbox_person ON inbox (person)",
+    "CREATE INDEX inbox_turn ON inbox (turn) WHERE turn IS NOT NULL",
+    "CREATE INDEX inbox_session ON inbox (session) WHERE session IS NOT NULL",
     """
     CREATE TABLE outbox (
         id         INTEGER PRIMARY KEY AUTOINCREMENT,
         place      TEXT    NOT NULL,
         address    TEXT    NOT NULL CHECK (json_valid(address)),
-        session    INTEGER REFERENCES sessions (id) ON DELETE CASCADE,
         turn       INTEGER REFERENCES turns (id) ON DELETE CASCADE,
         kind       TEXT    NOT NULL CHECK (kind IN ('preview', 'final', 'notice')),
         text       TEXT    NOT NULL,
@@ -188,9 +189,7 @@ _SPINE = (
     """,
     "CREATE INDEX outbox_open ON outbox (place, id) WHERE state IN ('ready', 'sending')",
     "CREATE INDEX outbox_unsettled ON outbox (state, id) WHERE state IN ('held', 'sending', 'parked')",
-    "CREATE INDEX outbox_ended ON outbox (changed_at) WHERE state IN ('sent', 'dropped')",
-    "CREATE INDEX outbox_turn ON outbox (turn)",
-    "CREATE INDEX outbox_session ON outbox (session)",
+    "CREATE INDEX outbox_turn ON outbox (turn) WHERE turn IS NOT NULL",
     """
     CREATE TABLE aliases (
         channel  TEXT    NOT NULL,
@@ -235,6 +234,24 @@ STEPS = (
         up=tuple(statement.replace("DEFAULT NOW", f"DEFAULT {_NOW}") for statement in _SPINE),
         down=tuple(f"DROP TABLE {table}" for table in _SPINE_TABLES),
     ),
+    Step("m002_search", up=search_schema.UP, down=search_schema.DOWN),
+)
+
+
+def _other_columns(row: str) -> str:
+    """All of a turn but what was asked."""
+    return (
+        f"({row}.id, {row}.public_id, {row}.status, {row}.mode, {row}.conversation_id, {row}.created_by, "
+        f"{row}.attempts, {row}.first_message, {row}.last_message, {row}.answer_summary, {row}.model, "
+        f"{row}.input_tokens, {row}.output_tokens, {row}.usage_source, {row}.warnings, {row}.errors, "
+        f"{row}.created_at, {row}.response_received_at, {row}.status_at)"
+    )
+
+
+#: The one change that an ended turn takes: what a forgotten person asked goes, and nothing else of it.
+_FORGETS = (
+    f"NEW.instruction_summary IS '{REMOVED}' AND OLD.instruction_summary <> '{REMOVED}'"
+    f" AND {_other_columns('NEW')} IS {_other_columns('OLD')}"
 )
 
 #: Every way a session's status may change (the readings call it one status machine); nothing else.
@@ -251,8 +268,8 @@ TRIGGERS = {
         CREATE TRIGGER turns_start_pending BEFORE INSERT ON turns WHEN NEW.status <> 'pending'
         BEGIN SELECT RAISE(ABORT, 'a turn starts as pending'); END
     """,
-    "turns_ended_is_final": """
-        CREATE TRIGGER turns_ended_is_final BEFORE UPDATE ON turns WHEN OLD.status <> 'pending'
+    "turns_ended_is_final": f"""
+        CREATE TRIGGER turns_ended_is_final BEFORE UPDATE ON turns WHEN OLD.status <> 'pending' AND NOT ({_FORGETS})
         BEGIN SELECT RAISE(ABORT, 'an ended turn never changes'); END
     """,
     "sessions_status": f"""

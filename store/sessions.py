@@ -9,7 +9,10 @@ from enum import Enum
 
 from routing.errors import ForbiddenTransition, SessionEnded, UnknownSession, WrongAgent
 from routing.keys import SessionKey
+from store import filters
 from store.content import Json, clean, to_json
+from store.filters import Cursor, Order
+from store.filters import SessionFilter as SessionFilter
 from store.ids import Micros, new_id
 from store.records import Session, Status, Usage
 from store.schema import LIVE
@@ -35,19 +38,6 @@ class SessionPatch:
     title: str | None | Unset = UNSET
     last_model: str | None | Unset = UNSET
     custom: Json | Unset = UNSET
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionFilter:
-    key: str | None = None
-    agent_id: str | None = None
-    channel: str | None = None
-    account_id: str | None = None
-    peer_kind: str | None = None
-    peer_id: str | None = None
-    statuses: tuple[Status, ...] = ()
-    created_after: Micros | None = None
-    created_before: Micros | None = None
 
 
 def get_or_create(
@@ -129,7 +119,8 @@ def patch(db: sqlite3.Connection, agent: str, key: SessionKey, change: SessionPa
     if change.custom is not UNSET:
         values["metadata"] = to_json(change.custom)
     if values:
-        columns = ", ".join(f"{name} = ?" for name in values)
+        # Moved, but not to now: a new name is no activity, and lists go by that.
+        columns = ", ".join(f"{name} = ?" for name in values) + ", updated_at = updated_at + 1"
         db.execute(f"UPDATE sessions SET {columns} WHERE id = ?", (*values.values(), session.id))
     return by_number(db, session.id)
 
@@ -157,16 +148,25 @@ def list_for(db: sqlite3.Connection, agent: str, which: SessionFilter, limit: in
     """An agent's own sessions, newest first."""
     if which.agent_id not in {None, agent}:
         raise WrongAgent(session=which.agent_id, agent=agent)
-    return _select(db, which, agent, limit, 0)
+    return _select(db, which, agent, (limit, 0))
 
 
 def list_all(
-    db: sqlite3.Connection, which: SessionFilter, limit: int = 100, offset: int = 0
+    db: sqlite3.Connection,
+    which: SessionFilter,
+    limit: int = 100,
+    offset: int = 0,
+    *,
+    order: Order = Order.CREATED,
+    after: Cursor | None = None,
 ) -> tuple[list[Session], int]:
-    """Sessions of all agents, newest first, and how many match. For administrators only."""
-    where, values = _where(which, which.agent_id)
-    total: int = db.execute(f"SELECT count(*) FROM sessions{where}", values).fetchone()[0]
-    return _select(db, which, which.agent_id, limit, offset), total
+    """Sessions of all agents, newest first, and how many match. For administrators only.
+
+    `after` continues behind a session at a cost that does not grow with the depth; `offset` counts its way there.
+    """
+    condition, values = filters.where(db, which, which.agent_id)
+    total: int = db.execute(f"SELECT count(*) FROM sessions{condition}", values).fetchone()[0]
+    return _select(db, which, which.agent_id, (limit, offset), order, after), total
 
 
 def wake(db: sqlite3.Connection, key: SessionKey) -> None:
@@ -177,10 +177,16 @@ def wake(db: sqlite3.Connection, key: SessionKey) -> None:
     )
 
 
+def activate(db: sqlite3.Connection, session: int) -> None:
+    """A turn begins in a session that rested or was compacted."""
+    db.execute("UPDATE sessions SET status = 'active', reason = NULL WHERE id = ?", (session,))
+
+
 def rest(db: sqlite3.Connection, before: Micros) -> list[str]:
     """Mark sessions idle that had no activity since `before`; return their public ids."""
+    # Moved, but not to now: falling idle is no activity, and lists go by that.
     rows = db.execute(
-        "UPDATE sessions SET status = 'idle', reason = 'idle_timeout'"
+        "UPDATE sessions SET status = 'idle', reason = 'idle_timeout', updated_at = updated_at + 1"
         " WHERE status IN ('active', 'compacted') AND updated_at < ?"
         " AND NOT EXISTS (SELECT 1 FROM turns WHERE turns.session = sessions.id AND turns.status = 'pending')"
         " AND NOT EXISTS (SELECT 1 FROM inbox WHERE inbox.key = sessions.key AND inbox.state = 'waiting')"
@@ -228,6 +234,8 @@ def rekey(db: sqlite3.Connection, session: Session, key: SessionKey, now: Micros
         " WHERE id = ?",
         (str(key), key.agent_id, key.channel, key.account_id, key.peer_kind, key.peer_id, session.id),
     )
+    # What is meant for this session alone waits in its lane, wherever that is.
+    db.execute("UPDATE inbox SET key = ? WHERE session = ? AND state = 'waiting'", (str(key), session.id))
 
 
 def advance(db: sqlite3.Connection, session: int, count: int, now: Micros) -> tuple[int, Micros]:
@@ -256,14 +264,19 @@ def start_turn(db: sqlite3.Connection, session: int, count: int, now: Micros) ->
     return row[0], row[1], row[2], row[3]
 
 
-def account(db: sqlite3.Connection, session: int, usage: Usage, model: str | None, now: Micros) -> tuple[int, Micros]:
-    """Add a turn's tokens to the totals; return the last message's number and the time of the end."""
+def close_turn(
+    db: sqlite3.Connection, session: int, count: int, usage: Usage, model: str | None, now: Micros
+) -> tuple[int, Micros]:
+    """Reserve `count` messages and the end of a turn, and add its tokens to the totals.
+
+    Returns the last message's number and the time of the end, which is also the last message's.
+    """
     row = db.execute(
-        "UPDATE sessions SET total_input_tokens = total_input_tokens + ?,"
-        " total_output_tokens = total_output_tokens + ?,"
-        " last_model = coalesce(?, last_model), updated_at = max(?, updated_at + 1) WHERE id = ?"
+        "UPDATE sessions SET last_seq = last_seq + ?1, message_count = message_count + ?1,"
+        " total_input_tokens = total_input_tokens + ?2, total_output_tokens = total_output_tokens + ?3,"
+        " last_model = coalesce(?4, last_model), updated_at = max(?5, updated_at + max(?1, 1)) WHERE id = ?6"
         " RETURNING last_seq, updated_at",
-        (usage.input or 0, usage.output or 0, model, now, session),
+        (count, usage.input or 0, usage.output or 0, model, now, session),
     ).fetchone()
     return row[0], row[1]
 
@@ -287,33 +300,20 @@ def _may_end(old: Status, new: Status) -> bool:
     return old.live and not new.live
 
 
-def _select(db: sqlite3.Connection, which: SessionFilter, agent: str | None, limit: int, offset: int) -> list[Session]:
-    where, values = _where(which, agent)
+def _select(
+    db: sqlite3.Connection,
+    which: SessionFilter,
+    agent: str | None,
+    slice_: tuple[int, int],
+    order: Order = Order.CREATED,
+    after: Cursor | None = None,
+) -> list[Session]:
+    condition, values = filters.where(db, which, agent, order, after)
     rows = db.execute(
-        f"SELECT {_COLUMNS} FROM sessions{where} ORDER BY created_at DESC, id DESC LIMIT ? OFFSET ?",
-        (*values, limit, offset),
+        f"SELECT {_COLUMNS} FROM sessions{condition} ORDER BY {order.column} DESC, id DESC LIMIT ? OFFSET ?",
+        (*values, *slice_),
     ).fetchall()
     return [_session(row) for row in rows]
-
-
-def _where(which: SessionFilter, agent: str | None) -> tuple[str, list[object]]:
-    terms: list[tuple[str, object]] = [
-        ("key = ?", which.key),
-        ("agent_id = ?", agent),
-        ("channel = ?", which.channel),
-        ("account_id = ?", which.account_id),
-        ("peer_kind = ?", which.peer_kind),
-        ("peer_id = ?", which.peer_id),
-        ("created_at > ?", which.created_after),
-        ("created_at < ?", which.created_before),
-    ]
-    given = [(term, value) for term, value in terms if value is not None]
-    clauses = [term for term, _ in given]
-    values = [value for _, value in given]
-    if which.statuses:
-        clauses.append(f"status IN ({', '.join('?' * len(which.statuses))})")
-        values.extend(which.statuses)
-    return (" WHERE " + " AND ".join(clauses) if clauses else ""), values
 
 
 def _session(row: tuple[Json, ...]) -> Session:
@@ -334,7 +334,7 @@ def _session(row: tuple[Json, ...]) -> Session:
         compaction_count=row[13],
         last_compaction_at=row[14],
         reason=row[15],
-        custom=json.loads(row[16]),
+        custom={} if row[16] == "{}" else json.loads(row[16]),
         created_at=row[17],
         updated_at=row[18],
     )

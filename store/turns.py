@@ -11,7 +11,7 @@ from routing.errors import SessionEnded, TurnEnded, TurnRunning, UnknownTurn, Wr
 from store import inbox, messages, sessions
 from store.content import Content, Json, Text, clean, to_json
 from store.ids import Micros, new_id, pack, seq_of, session_of, span
-from store.records import InboxItem, Message, NewMessage, Role, Session, Turn, TurnStatus, Usage
+from store.records import InboxItem, Message, NewMessage, Role, Session, Status, Turn, TurnStatus, Usage
 
 _COLUMNS = (
     "id, public_id, status, mode, conversation_id, created_by, attempts, first_message, last_message,"
@@ -57,14 +57,18 @@ def begin(
             raise SessionEnded(session=session.public_id, status=session.status)
     else:
         session = sessions.get_or_create(db, agent, first.key, now, person=first.person)
+    if session.status is not Status.ACTIVE:
+        sessions.activate(db, session.id)
     turn = add(db, session.id, instruction, now)
     inbox.start(db, items, turn.id)
+    for person, channel, account in {(item.person or 0, item.address.channel, item.address.account) for item in items}:
+        db.execute("INSERT OR IGNORE INTO participants VALUES (?, ?, ?, ?)", (session.id, person, channel, account))
     return session, turn
 
 
 def add(db: sqlite3.Connection, session: int, instruction: Instruction, now: Micros) -> Turn:
     """A new pending turn with the user's messages as its first rows."""
-    if pending_of(db, session) is not None:
+    if db.execute("SELECT 1 FROM turns WHERE session = ? AND status = 'pending'", (session,)).fetchone() is not None:
         raise TurnRunning(session=session)
     count = len(instruction.messages)
     seq, last_seq, when, conversation = sessions.start_turn(db, session, count, now)
@@ -94,7 +98,7 @@ def add(db: sqlite3.Connection, session: int, instruction: Instruction, now: Mic
 
 def progress(db: sqlite3.Connection, turn: int, row: int | None, role: Role, content: Content, now: Micros) -> int:
     """Write a message of a running turn: a new row, or the next state of one that grows. Returns the row."""
-    _require_pending(db, turn)
+    require_pending(db, turn)
     session = session_of(turn)
     if row is None:
         return messages.append(db, session, [NewMessage(role=role, content=content)], now, turn)[0].id
@@ -107,26 +111,25 @@ def complete(
     db: sqlite3.Connection, turn: int, row: int | None, answer: NewMessage | None, ending: Ending, now: Micros
 ) -> Turn:
     """Store the (rest of the) answer, in the row that grew or a new one, and end the turn."""
-    _require_pending(db, turn)
-    session = session_of(turn)
-    if answer is not None and row is not None:
-        _, when = sessions.advance(db, session, 0, now)
-        messages.replace(db, row, answer.content, when, token_count=answer.token_count, metadata=answer.metadata)
-    elif answer is not None:
-        messages.append(db, session, [answer], now, turn)
-    return _end(db, turn, TurnStatus.COMPLETED, ending, now)
+    before = require_pending(db, turn)
+    if answer is None or row is None:
+        return _end(db, before, TurnStatus.COMPLETED, ending, [] if answer is None else [answer], now)
+    ended = _end(db, before, TurnStatus.COMPLETED, ending, [], now)
+    when = ended.status_at
+    messages.replace(db, row, answer.content, when, token_count=answer.token_count, metadata=answer.metadata)
+    return ended
 
 
 def fail(db: sqlite3.Connection, turn: int, note: str, ending: Ending, now: Micros) -> Turn:
     """Closed in the history with a system message, so that no later message revives the instruction."""
-    _require_pending(db, turn)
+    before = require_pending(db, turn)
     session = session_of(turn)
     for message in growing(db, turn):
         _, when = sessions.advance(db, session, 0, now)
         text = Text(message.content.text if isinstance(message.content, Text) else "", partial=False)
         messages.replace(db, message.id, text, when, metadata={**message.metadata, "incomplete": True})
-    messages.append(db, session, [NewMessage(role=Role.SYSTEM, content=Text(note))], now, turn)
-    return _end(db, turn, TurnStatus.FAILED, ending, now)
+    boundary = NewMessage(role=Role.SYSTEM, content=Text(note))
+    return _end(db, before, TurnStatus.FAILED, ending, [boundary], now)
 
 
 def growing(db: sqlite3.Connection, turn: int) -> list[Message]:
@@ -139,7 +142,7 @@ def growing(db: sqlite3.Connection, turn: int) -> list[Message]:
 
 def start_again(db: sqlite3.Connection, turn: int) -> Turn:
     """The same pending turn runs once more; the attempt is counted before it begins."""
-    _require_pending(db, turn)
+    require_pending(db, turn)
     db.execute("UPDATE turns SET attempts = attempts + 1 WHERE id = ?", (turn,))
     return get(db, turn)
 
@@ -197,19 +200,26 @@ def changed_since(db: sqlite3.Connection, session: int, since: Micros, newest: i
     return [turn for row in reversed(rows) if (turn := _turn(row)).status_at > since]
 
 
-def _require_pending(db: sqlite3.Connection, turn: int) -> None:
-    row = db.execute("SELECT status FROM turns WHERE id = ?", (turn,)).fetchone()
-    if row is None:
-        raise UnknownTurn(turn=turn)
-    if row[0] != TurnStatus.PENDING:
-        raise TurnEnded(turn=seq_of(turn), status=row[0])
+def require_pending(db: sqlite3.Connection, turn: int) -> Turn:
+    found = get(db, turn)
+    if found.status is not TurnStatus.PENDING:
+        raise TurnEnded(turn=found.seq, status=found.status)
+    return found
 
 
-def _end(db: sqlite3.Connection, turn: int, status: TurnStatus, ending: Ending, now: Micros) -> Turn:
+def _end(
+    db: sqlite3.Connection,
+    before: Turn,
+    status: TurnStatus,
+    ending: Ending,
+    last: Sequence[NewMessage],
+    now: Micros,
+) -> Turn:
+    """The turn's last messages, its tokens and its status, at one moment."""
     usage = ending.usage
     answer = ending.answer_summary if status is TurnStatus.COMPLETED else None
-    last_seq, when = sessions.account(db, session_of(turn), usage, ending.model, now)
-    before = get(db, turn)
+    last_seq, when = sessions.close_turn(db, before.session, len(last), usage, ending.model, now)
+    messages.insert(db, before.session, last, last_seq, when, before.id)
     row = db.execute(
         "UPDATE turns SET status = ?, answer_summary = ?, model = coalesce(?, model), input_tokens = ?,"
         " output_tokens = ?, usage_source = ?, warnings = ?, errors = ?, last_message = ?,"
@@ -226,10 +236,10 @@ def _end(db: sqlite3.Connection, turn: int, status: TurnStatus, ending: Ending, 
             last_seq,
             when,
             when,
-            turn,
+            before.id,
         ),
     ).fetchone()
-    inbox.finish(db, turn)
+    inbox.finish(db, before.id)
     return _turn(row)
 
 
@@ -250,9 +260,13 @@ def _turn(row: tuple[Json, ...]) -> Turn:
         answer_summary=row[10],
         model=row[11],
         usage=Usage(input=row[12], output=row[13], source=row[14]),
-        warnings=tuple(json.loads(row[15])),
-        errors=tuple(json.loads(row[16])),
+        warnings=_list(row[15]),
+        errors=_list(row[16]),
         created_at=row[17],
         response_received_at=row[18],
         status_at=row[19],
     )
+
+
+def _list(stored: str) -> tuple[str, ...]:
+    return () if stored == "[]" else tuple(json.loads(stored))

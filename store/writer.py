@@ -1,8 +1,10 @@
 """The writer: one thread, one connection, group commit.
 
-The thread takes everything that waits, runs each operation in a savepoint of its own, commits once, and only
-then tells the callers. An operation that raises is undone alone. An error that ends the transaction (full disk,
-I/O) fails every operation of the batch, because none of them is stored.
+The thread takes everything that waits, runs it in one transaction, commits once, and only then tells the callers.
+An operation that raises is undone alone: the batch is rolled back and run again with a savepoint around each
+operation. Most batches hold none that raises, and a savepoint costs as much as the operation. So an operation may run
+twice, and must touch nothing but the database. An error that ends the transaction (full disk, I/O) fails every
+operation of the batch, because none of them is stored.
 """
 
 from __future__ import annotations
@@ -45,8 +47,13 @@ _FATAL = frozenset(
 class _Job:
     operation: Operation[Any] | None
     future: asyncio.Future[Any]
+    #: Not in a transaction.
+    alone: bool = False
     result: Any = None
     error: BaseException | None = None
+    reported: bool = False
+    #: Made by a cancelled caller, who waits for the outcome all the same.
+    late: asyncio.Future[None] | None = None
 
 
 class Writer:
@@ -67,12 +74,17 @@ class Writer:
 
         A cancelled caller still waits for the outcome, so that nobody acts on "not written" when it was.
         """
-        result: T = await self._settled(self._submit(operation))
+        result: T = await _settled(self._submit(operation))
+        return result
+
+    async def alone(self, operation: Operation[T]) -> T:
+        """Run `operation` between two batches, outside of any transaction."""
+        result: T = await _settled(self._submit(operation, alone=True))
         return result
 
     async def ping(self) -> None:
-        """Return when the thread has answered; the watchdog's proof of life."""
-        await self._settled(self._submit(None))
+        """Return when the thread has answered; the watchdog's proof of life. It may be given up."""
+        await self._submit(None).future
 
     async def close(self) -> None:
         """Finish what was submitted, then end the thread."""
@@ -82,26 +94,13 @@ class Writer:
                 self._jobs.put(None)
         await asyncio.to_thread(self._thread.join)
 
-    def _submit(self, operation: Operation[Any] | None) -> asyncio.Future[Any]:
-        future: asyncio.Future[Any] = self._loop.create_future()
+    def _submit(self, operation: Operation[Any] | None, *, alone: bool = False) -> _Job:
+        job = _Job(operation, self._loop.create_future(), alone)
         with self._guard:
             if not self._open:
                 raise StoreClosed
-            self._jobs.put(_Job(operation, future))
-        return future
-
-    async def _settled(self, future: asyncio.Future[Any]) -> Any:
-        # Not `shield`: from Python 3.14 on it logs the error of a cancelled caller as if nobody had seen it.
-        cancelled: asyncio.CancelledError | None = None
-        while not future.done():
-            try:
-                await asyncio.wait([future])
-            except asyncio.CancelledError as exc:
-                cancelled = exc
-        if cancelled is not None:
-            future.exception()  # seen
-            raise cancelled
-        return future.result()
+            self._jobs.put(job)
+        return job
 
     def _main(self) -> None:
         batch: list[_Job] = []
@@ -109,9 +108,14 @@ class Writer:
             db = self._connect()
             try:
                 while self._take(batch):
+                    alone = [job for job in batch if job.alone]
+                    batch = [job for job in batch if not job.alone]
                     self._run(db, batch)
                     self._report(batch)
-                    batch = []
+                    batch = alone
+                    while batch:
+                        _run_alone(db, batch[0])
+                        self._report([batch.pop(0)])
             finally:
                 db.close()
         except BaseException as exc:  # the daemon must learn of any end of this thread
@@ -133,20 +137,18 @@ class Writer:
         return bool(batch)
 
     def _run(self, db: sqlite3.Connection, batch: list[_Job]) -> None:
-        if all(job.operation is None for job in batch):
+        jobs = [job for job in batch if job.operation is not None]  # a ping asks for the thread, not for the disk
+        if not jobs:
             return
         try:
-            db.execute("BEGIN IMMEDIATE")
-            for job in batch:
-                _run_one(db, job)
-            db.execute("COMMIT")
+            if not _run_together(db, jobs):
+                _run_apart(db, jobs)
         except sqlite3.Error as exc:
             if db.in_transaction:
                 db.execute("ROLLBACK")
-            for job in batch:
-                if job.operation is not None:  # a ping asks for the thread, not for the disk
-                    job.error = StoreUnavailable(why=str(exc))
-                    job.error.__cause__ = exc
+            for job in jobs:
+                job.error = StoreUnavailable(why=str(exc))
+                job.error.__cause__ = exc
 
     def _report(self, batch: list[_Job]) -> None:
         self._loop.call_soon_threadsafe(_resolve, batch)
@@ -171,22 +173,72 @@ class Writer:
         _resolve(batch)
 
 
-def _run_one(db: sqlite3.Connection, job: _Job) -> None:
-    if job.operation is None:
-        return
-    db.execute("SAVEPOINT operation")
+async def _settled(job: _Job) -> Any:
     try:
-        job.result = job.operation(db)
+        return await job.future
+    except asyncio.CancelledError:
+        if not job.reported:
+            job.late = asyncio.get_running_loop().create_future()
+        while job.late is not None and not job.late.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([job.late])
+        raise
+
+
+def _run_together(db: sqlite3.Connection, jobs: list[_Job]) -> bool:
+    """One transaction for all; false, and nothing done, if an operation raised."""
+    db.execute("BEGIN IMMEDIATE")
+    for job in jobs:
+        try:
+            job.result = _result(db, job)
+        except Exception as exc:  # which one is to blame shows when each runs apart
+            if _ends_batch(exc):
+                raise
+            if not db.in_transaction:  # what it has committed must not run again
+                raise sqlite3.OperationalError("an operation ended the transaction") from exc
+            db.execute("ROLLBACK")
+            return False
+    db.execute("COMMIT")
+    return True
+
+
+def _run_apart(db: sqlite3.Connection, jobs: list[_Job]) -> None:
+    """One transaction, and in it a savepoint for each, so that what raises is undone alone."""
+    db.execute("BEGIN IMMEDIATE")
+    for job in jobs:
+        db.execute("SAVEPOINT operation")
+        try:
+            job.result = _result(db, job)
+        except Exception as exc:  # whatever an operation raises belongs to its caller
+            if _ends_batch(exc):
+                raise
+            # A future refuses StopIteration.
+            job.error = RuntimeError(repr(exc)) if isinstance(exc, StopIteration) else exc
+            if db.in_transaction:
+                db.execute("ROLLBACK TO operation")
+        if not db.in_transaction:
+            raise sqlite3.OperationalError("an operation ended the transaction")
+        db.execute("RELEASE operation")
+    db.execute("COMMIT")
+
+
+def _run_alone(db: sqlite3.Connection, job: _Job) -> None:
+    try:
+        job.result = None if job.operation is None else job.operation(db)
+    except sqlite3.Error as exc:
+        job.error = StoreUnavailable(why=str(exc))
+        job.error.__cause__ = exc
     except Exception as exc:  # whatever an operation raises belongs to its caller
-        if _ends_batch(exc):
-            raise
-        # A future refuses StopIteration.
         job.error = RuntimeError(repr(exc)) if isinstance(exc, StopIteration) else exc
-        if db.in_transaction:
-            db.execute("ROLLBACK TO operation")
+    if db.in_transaction:
+        db.execute("ROLLBACK")
+
+
+def _result(db: sqlite3.Connection, job: _Job) -> Any:
+    result = None if job.operation is None else job.operation(db)
     if not db.in_transaction:
         raise sqlite3.OperationalError("an operation ended the transaction")
-    db.execute("RELEASE operation")
+    return result
 
 
 def _ends_batch(exc: Exception) -> bool:
@@ -196,9 +248,12 @@ def _ends_batch(exc: Exception) -> bool:
 
 def _resolve(batch: list[_Job]) -> None:
     for job in batch:
-        if job.future.done():
-            continue
-        if job.error is not None:
+        job.reported = True
+        if job.late is not None:
+            job.late.set_result(None)
+        elif job.future.done():
+            continue  # cancelled, and its caller has not run since
+        elif job.error is not None:
             job.future.set_exception(job.error)
         else:
             job.future.set_result(job.result)

@@ -137,9 +137,7 @@ def test_command_runs_outside_the_checkout(installed: Installed) -> None:
 
 
 @pytest.mark.parametrize(("argument", "succeeds"), [("--help", True), ("no-such-command", False)])
-def test_checkout_runs_the_same_command(
-    checkout: Path, installed: Installed, argument: str, succeeds: bool
-) -> None:
+def test_checkout_runs_the_same_command(checkout: Path, installed: Installed, argument: str, succeeds: bool) -> None:
     there = installed.command(argument)
     here = call([sys.executable, "-m", "gateway", argument], checkout)
     assert (there.returncode, there.stdout, there.stderr) == (here.returncode, here.stdout, here.stderr)

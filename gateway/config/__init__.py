@@ -13,6 +13,8 @@ from gateway.config.tables import (
     Gateway,
     Http,
     QueueMode,
+    Retention,
+    Search,
     Strategy,
 )
 
@@ -27,6 +29,8 @@ __all__ = [
     "KnownPerson",
     "Listen",
     "QueueMode",
+    "Retention",
+    "Search",
     "Strategy",
     "load",
 ]

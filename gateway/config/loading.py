@@ -14,7 +14,7 @@ from pydantic import SecretStr, ValidationError
 from gateway.config import environment, relations
 from gateway.config.environment import Surroundings
 from gateway.config.problems import sentences
-from gateway.config.tables import CHANNELS, AgentConfig, File, Gateway, Http
+from gateway.config.tables import CHANNELS, AgentConfig, File, Gateway, Http, Retention, Search
 from routing.access import Policy
 from routing.bindings import Binding, unreachable
 from routing.errors import ConfigError
@@ -56,6 +56,8 @@ class Config:
     agents: Mapping[str, AgentConfig]
     bindings: tuple[Binding, ...]
     people: tuple[KnownPerson, ...]
+    search: Search = Search()
+    retention: Retention = Retention()
     #: Sentences about what works but should not stay so.
     warnings: tuple[str, ...] = field(default=(), compare=False)
     _secrets: tuple[SecretStr, ...] = field(default=(), compare=False, repr=False)
@@ -144,6 +146,8 @@ def _config(path: Path | None, file: File, around: Surroundings) -> Config:
         ),
         bindings=bindings,
         people=tuple(KnownPerson(name=name, **table.model_dump()) for name, table in file.people.items()),
+        search=file.search,
+        retention=file.retention,
         warnings=(*around.warnings, *useless),
         _secrets=tuple(around.secrets),
     )

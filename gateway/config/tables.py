@@ -77,6 +77,25 @@ class Http(Table):
         return listen
 
 
+class Search(Table):
+    enabled: bool = True
+
+
+#: 0 keeps for ever.
+Days = Annotated[int, Field(ge=0, le=36_500)]
+
+
+class Retention(Table):
+    #: What was said in sessions that ended so long ago. A live session keeps everything.
+    messages_days: Days = 0
+    #: Ended sessions, with all that belongs to them.
+    sessions_days: Days = 0
+    #: How long the external ids of answered messages are remembered.
+    inbox_days: Days = 30
+    #: How long delivered rows stay, for operators.
+    outbox_days: Days = 7
+
+
 class MemoryTable(Table):
     dm: Annotated[DmPolicy, Field(strict=False)] = DmPolicy.PAIRING
     allow: Ids = frozenset()
@@ -110,8 +129,15 @@ class QueueMode(StrEnum):
 
 
 class Strategy(StrEnum):
+    """What happens to the old part of a conversation when its context is nearly full."""
+
     NONE = "none"
+    #: The last turns stay, what is older is left out.
     WINDOW = "window"
+    #: Tool calls before the last turns lose their arguments and results.
+    TRIM_TOOLS = "trim_tools"
+    #: The context starts empty again.
+    CLEAR = "clear"
 
 
 class Compaction(Table):
@@ -143,6 +169,8 @@ class AgentTable(Table):
 
 class BuiltinAgent(AgentTable):
     kind: Literal["builtin"]
+    # It only counts what it is given.
+    context_window: Annotated[int, Field(ge=1, le=1_000_000_000)] = 1024
 
 
 #: The union of all kinds.
@@ -170,6 +198,8 @@ class PersonTable(Table):
 class File(Table):
     gateway: Gateway
     http: Http
+    search: Search = Search()
+    retention: Retention = Retention()
     web: dict[Name, WebTable] = {}
     telegram: dict[Name, PlatformTable] = {}
     discord: dict[Name, PlatformTable] = {}

@@ -6,8 +6,9 @@ from aiohttp import web
 from pydantic import Field
 
 from gateway.http import views
-from gateway.http.errors import BadRequest
-from gateway.http.sessions import API, CALLER, Strict, read
+from gateway.http.errors import problem
+from gateway.http.sessions import API, CALLER, Said, Strict, read
+from routing.access import Reason
 from routing.keys import PeerKind
 from routing.messages import Address, Addressed, Inbound, Sender
 
@@ -21,17 +22,17 @@ class Question(Strict):
     account: str
     chat: str
     sender: str
-    peerKind: str = "dm"
+    peerKind: PeerKind = PeerKind.DM
     thread: str | None = None
     guild: str | None = None
     roles: list[str] = []
-    addressed: str = "mention"
+    addressed: Addressed = Addressed.MENTION
     text: str = "hello"
     bot: bool = False
 
 
 class WebMessage(Strict):
-    text: str = Field(min_length=1)
+    text: Said
     id: str = Field(min_length=1, max_length=200)
 
 
@@ -43,33 +44,32 @@ async def healthz(request: web.Request) -> web.Response:
 
 @routes.get("/readyz")
 async def readyz(request: web.Request) -> web.Response:
-    """Every component, true as of now; 503 while one is in trouble."""
-    health = request.app[API].health
+    """Every component, true as of now; 503 while one is in trouble, and while the daemon starts or stops."""
+    api = request.app[API]
+    closed = api.intake.closed
     components = {
-        name: {"ok": component.ok, "detail": component.detail} for name, component in health.components.items()
+        name: {"ok": component.ok, "detail": component.detail} for name, component in api.health.components.items()
     }
-    status = "ready" if health.ok else "not_ready"
-    return web.json_response({"status": status, "components": components}, status=200 if health.ok else 503)
+    components["intake"] = {"ok": not closed, "detail": "starting or stopping" if closed else ""}
+    ready = api.health.ok and not closed
+    body = {"status": "ready" if ready else "not_ready", "components": components}
+    return web.json_response(body, status=200 if ready else 503)
 
 
 @routes.post("/api/admin/explain")
 async def explain(request: web.Request) -> web.Response:
     asked = await read(request, Question)
-    try:
-        peer_kind, addressed = PeerKind(asked.peerKind), Addressed(asked.addressed)
-    except ValueError as exc:
-        raise BadRequest(why=f"{exc}.") from None
     message = Inbound(
         external_id="explain",
         address=Address(channel=asked.channel, account=asked.account, chat=asked.chat, thread=asked.thread),
-        peer_kind=peer_kind,
+        peer_kind=asked.peerKind,
         sender=Sender(id=asked.sender, is_bot=asked.bot),
         text=asked.text,
         guild=asked.guild,
         roles=frozenset(asked.roles),
-        addressed=addressed,
+        addressed=asked.addressed,
     )
-    return web.json_response(views.judgement(*await request.app[API].explain(message)))
+    return web.json_response(views.explanation(await request.app[API].explain(message)))
 
 
 @routes.get("/api/admin/outbox")
@@ -103,11 +103,13 @@ async def receive(request: web.Request) -> web.Response:
         text=body.text,
     )
     taken = await request.app[API].receive(message)
+    if taken.refused is not None:
+        status = 429 if taken.refused is Reason.LANE_FULL else 403
+        return problem(status, taken.refused, f"Not taken: {taken.refused.sentence}.")
     item = taken.item
     answer = {
         "messageId": None if item is None else item.message_id,
         "key": None if item is None else str(item.key),
         "duplicate": taken.duplicate,
-        "refused": taken.refused,
     }
-    return web.json_response(answer, status=202 if taken.refused is None else 403)
+    return web.json_response(answer, status=202)

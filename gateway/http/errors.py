@@ -9,29 +9,50 @@ from aiohttp import web
 
 from gateway.logs import Event, log
 from routing.errors import (
+    BackupExists,
+    BackupRefused,
+    BadImport,
     DiskLow,
     ForbiddenTransition,
     LaneFull,
+    NoRoom,
+    OwnerProtected,
+    SearchDisabled,
     SessionEnded,
+    SessionExists,
     Stopping,
     StoreClosed,
     StoreUnavailable,
     TrunklineError,
+    UnknownAccount,
     UnknownAgent,
     UnknownDelivery,
     UnknownMessage,
+    UnknownPerson,
     UnknownSession,
     UnknownTurn,
 )
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
+#: The largest request that is taken, in bytes.
+LARGEST = 2**20
+
 _STATUS: dict[type[TrunklineError], int] = {
     UnknownSession: 404,
     UnknownTurn: 404,
     UnknownMessage: 404,
     UnknownDelivery: 404,
+    UnknownAccount: 404,
+    UnknownPerson: 404,
     UnknownAgent: 400,
+    BadImport: 400,
+    BackupRefused: 400,
+    BackupExists: 409,
+    SessionExists: 409,
+    SearchDisabled: 409,
+    OwnerProtected: 409,
+    NoRoom: 507,
     SessionEnded: 409,
     ForbiddenTransition: 409,
     LaneFull: 429,
@@ -48,10 +69,10 @@ class BadRequest(TrunklineError):
     message = "{why}"
 
 
-def problem(status: int, code: str, message: str, **more: object) -> web.Response:
-    response = web.json_response({"error": {"code": code, "message": message, **more}}, status=status)
-    if status in _RETRY_AFTER:
-        response.headers["Retry-After"] = _RETRY_AFTER[status]
+def problem(http_status: int, code: str, message: str, /, **more: object) -> web.Response:
+    response = web.json_response({"error": {"code": code, "message": message, **more}}, status=http_status)
+    if http_status in _RETRY_AFTER:
+        response.headers["Retry-After"] = _RETRY_AFTER[http_status]
     return response
 
 
@@ -70,7 +91,12 @@ async def errors(request: web.Request, handler: Handler) -> web.StreamResponse:
     except web.HTTPException as exc:
         if exc.status < 400:
             raise
-        return problem(exc.status, exc.reason.lower().replace(" ", "_"), _SENTENCES.get(exc.status, exc.reason))
+        return _of_library(exc)
+    except web.RequestPayloadError:
+        return problem(400, BadRequest.code, "The body cannot be decoded.")
+    except ConnectionResetError:
+        # The client went away, in the middle of its request or of a stream. Nobody reads this.
+        return problem(400, BadRequest.code, "The connection was lost.")
     except Exception as exc:  # an answer in the right shape, and the details in the log
         return _unexpected(request, exc)
 
@@ -78,8 +104,16 @@ async def errors(request: web.Request, handler: Handler) -> web.StreamResponse:
 _SENTENCES = {
     404: "There is nothing at this address.",
     405: "This address does not know that method.",
-    413: "The request is too large.",
+    413: f"The request is larger than {LARGEST} bytes.",
 }
+
+
+def _of_library(exc: web.HTTPException) -> web.Response:
+    """What the server itself refuses: an unknown address or method, a body that is too large."""
+    response = problem(exc.status, exc.reason.lower().replace(" ", "_"), _SENTENCES.get(exc.status, exc.reason))
+    if "Allow" in exc.headers:
+        response.headers["Allow"] = exc.headers["Allow"]
+    return response
 
 
 def _unexpected(request: web.Request, exc: Exception) -> web.Response:

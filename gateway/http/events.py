@@ -19,7 +19,7 @@ _KEEP_ALIVE = 15.0
 routes = web.RouteTableDef()
 
 
-@routes.get("/api/sessions/{id}/events")
+@routes.get("/api/sessions/{id}/events", allow_head=False)
 async def events(request: web.Request) -> web.StreamResponse:
     """`message` and `turn` events; `Last-Event-ID` (or `?since=`) continues where a stream broke off."""
     api = request.app[API]
@@ -32,8 +32,12 @@ async def events(request: web.Request) -> web.StreamResponse:
     stopping = request.app[STOPPING]
     with api.feed.watch(session.id) as changed:
         changed.set()
-        while not stopping.is_set():
-            if not await _wait(changed, stopping):
+        last = False
+        while not last:
+            woken = await _wait(changed, stopping)
+            # Noted before the look, so that what was there at the end is still told.
+            last = stopping.is_set()
+            if not woken:
                 await response.write(b": still here\n\n")
                 continue
             changed.clear()
@@ -49,9 +53,11 @@ async def events(request: web.Request) -> web.StreamResponse:
 async def _wait(changed: asyncio.Event, stopping: asyncio.Event) -> bool:
     """True when something changed (or the daemon stops), false when it is time for a sign of life."""
     waits = {asyncio.ensure_future(changed.wait()), asyncio.ensure_future(stopping.wait())}
-    done, pending = await asyncio.wait(waits, timeout=_KEEP_ALIVE, return_when=asyncio.FIRST_COMPLETED)
-    for one in pending:
-        one.cancel()
+    try:
+        done, _ = await asyncio.wait(waits, timeout=_KEEP_ALIVE, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for one in waits:
+            one.cancel()
     return bool(done)
 
 

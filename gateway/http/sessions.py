@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+import json
+from typing import Annotated, TypeVar
 
 from aiohttp import web
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails, PydanticCustomError
 
 from gateway.api import Api
 from gateway.http import views
-from gateway.http.errors import BadRequest
+from gateway.http.errors import BadRequest, problem
+from store.content import clean
 from store.messages import HistoryOptions
 from store.records import Role, Session, Status
-from store.sessions import SessionFilter
 
 API = web.AppKey("api", Api)
 #: Whoever has the admin token is the owner.
 CALLER = "owner"
-_LIMIT = 20
 _MOST = 500
 
 routes = web.RouteTableDef()
@@ -28,14 +29,26 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
+def _readable(text: str) -> str:
+    if not text.strip():
+        raise PydanticCustomError("empty", "must not be empty")
+    return text
+
+
+#: A text that says something.
+Said = Annotated[str, AfterValidator(_readable)]
+
+
 class CreateSession(Strict):
     agent: str | None = None
+    #: Chosen by the client: the same id twice makes one session.
+    id: str | None = Field(default=None, pattern=r"^[A-Za-z0-9-]{8,64}$")
     #: Repositories come with the agents that need one; until then only null is taken.
     repoId: None = None
 
 
 class Prompt(Strict):
-    text: str = Field(min_length=1)
+    text: Said
     #: Chosen by the client: the same id twice makes one turn.
     id: str | None = Field(default=None, min_length=1, max_length=200)
 
@@ -47,32 +60,18 @@ class Ending(Strict):
 @routes.post("/api/sessions")
 async def create(request: web.Request) -> web.Response:
     body = await read(request, CreateSession)
-    session = await request.app[API].create_session(body.agent, CALLER)
+    session = await request.app[API].create_session(body.agent, CALLER, body.id)
     return web.json_response(views.session(session), status=201)
-
-
-@routes.get("/api/sessions")
-async def listing(request: web.Request) -> web.Response:
-    which = SessionFilter(
-        agent_id=request.query.get("agent"),
-        channel=request.query.get("channel"),
-        statuses=_statuses(request.query.get("status", "")),
-        key=request.query.get("key"),
-    )
-    limit, offset = number(request, "limit", _LIMIT, most=_MOST), number(request, "offset", 0)
-    rows, total = await request.app[API].list_sessions(which, limit, offset)
-    body = {"sessions": [views.session(row) for row in rows], "total": total, "limit": limit, "offset": offset}
-    return web.json_response(body)
 
 
 @routes.get("/api/sessions/{id}")
 async def detail(request: web.Request) -> web.Response:
-    api = request.app[API]
-    session = await _session(request)
+    found, rows = await request.app[API].whole(request.match_info["id"])
+    session = found.session
     body = views.session(session) | {
         "repo": None,
-        "messages": views.messages(await api.history(session), await api.waiting(session), session.public_id),
-        "turns": [views.turn(turn, session.public_id) for turn in await api.turns(session)],
+        "messages": views.messages(found.messages, found.waiting, session.public_id),
+        "turns": [views.turn(turn, session.public_id) for turn in rows],
     }
     return web.json_response(body)
 
@@ -80,40 +79,25 @@ async def detail(request: web.Request) -> web.Response:
 @routes.post("/api/sessions/{id}/prompt")
 async def prompt(request: web.Request) -> web.Response:
     body = await read(request, Prompt)
-    if not body.text.strip():
-        raise BadRequest(why="`text` is empty.")
     session_id = request.match_info["id"]
     accepted = await request.app[API].prompt(session_id, body.text, body.id)
-    answer = {
-        "sessionId": session_id,
-        "messageId": accepted.item.message_id,
-        "status": "queued",
-        "duplicate": accepted.duplicate,
-    }
-    return web.json_response(answer, status=202)
+    return web.json_response(views.accepted(accepted, session_id), status=202)
 
 
 @routes.get("/api/sessions/{id}/messages")
 async def messages(request: web.Request) -> web.Response:
     """All, those after a time, or a page before or after a sequence number."""
-    api = request.app[API]
-    session = await _session(request)
-    since = request.query.get("since")
-    waiting = await api.waiting(session)
-    if since is not None:
-        after = _time(since)
-        rows = await api.messages_since(session, after)
-        waiting = [item for item in waiting if item.received_at > after]
-    elif request.query.keys() & {"limit", "before", "after"}:
+    api, query = request.app[API], request.query
+    session_id = request.match_info["id"]
+    if "since" not in query and query.keys() & {"limit", "before", "after"}:
         options = HistoryOptions(
             limit=number(request, "limit", 50, most=_MOST),
-            before=number(request, "before") if "before" in request.query else None,
-            after=number(request, "after") if "after" in request.query else None,
+            before=number(request, "before") if "before" in query else None,
+            after=number(request, "after") if "after" in query else None,
         )
-        rows, waiting = await api.history(session, options), []
-    else:
-        rows = await api.history(session)
-    return web.json_response(views.messages(rows, waiting, session.public_id))
+        return web.json_response(views.messages(await api.page(session_id, options), [], session_id))
+    found = await api.conversation(session_id, _time(query["since"]) if "since" in query else None)
+    return web.json_response(views.messages(found.messages, found.waiting, session_id))
 
 
 @routes.delete("/api/sessions/{id}")
@@ -164,11 +148,19 @@ async def answer(request: web.Request) -> web.Response:
 
 async def read(request: web.Request, model: type[Body]) -> Body:
     """The request's JSON body as a typed value; no body counts as an empty object."""
-    raw = await request.read()
+    raw = await request.read() or b"{}"
     try:
-        return model.model_validate_json(raw or b"{}")
+        return model.model_validate_json(_whole(raw) if b"\\u" in raw else raw)
     except ValidationError as exc:
         raise BadRequest(why=" ".join(_sentence(error) for error in exc.errors())) from None
+
+
+def _whole(raw: bytes) -> str | bytes:
+    """JSON can escape half a surrogate, which no text can hold: it becomes the replacement character."""
+    try:
+        return clean(json.dumps(json.loads(raw), ensure_ascii=False))
+    except (ValueError, RecursionError):
+        return raw  # and is refused as it is
 
 
 def number(request: web.Request, name: str, default: int = 0, *, most: int = 2**31) -> int:
@@ -178,6 +170,13 @@ def number(request: web.Request, name: str, default: int = 0, *, most: int = 2**
     if not (text.isascii() and text.isdigit() and len(text) < 11 and int(text) <= most):
         raise BadRequest(why=f"`{name}` is a whole number from 0 to {most}, not {text!r}.")
     return int(text)
+
+
+def flag(request: web.Request, name: str) -> bool:
+    text = request.query.get(name, "false").lower()
+    if text not in {"true", "1", "false", "0"}:
+        raise BadRequest(why=f"`{name}` is true or false, not {text!r}.")
+    return text in {"true", "1"}
 
 
 async def _session(request: web.Request) -> Session:
@@ -195,16 +194,8 @@ async def _turn_text(request: web.Request, role: Role) -> web.Response:
     session = await _session(request)
     row = await api.turn(session, request.match_info["turn"])
     if role is Role.AGENT and row.answer_summary is None:
-        raise web.HTTPNotFound
+        return problem(404, "no_answer", f"Turn {row.seq} has no answer: it is {row.status}.")
     return web.Response(text=await api.turn_text(session, row, role))
-
-
-def _statuses(text: str) -> tuple[Status, ...]:
-    try:
-        return tuple(Status(part.strip()) for part in text.split(",") if part.strip())
-    except ValueError:
-        known = ", ".join(Status)
-        raise BadRequest(why=f"`status` takes {known}, separated by commas, not {text!r}.") from None
 
 
 def _time(text: str) -> int:
@@ -214,10 +205,8 @@ def _time(text: str) -> int:
         raise BadRequest(why=f"`since` is a time such as 2026-01-31T12:00:00Z, not {text!r}.") from None
 
 
-def _sentence(error: object) -> str:
+def _sentence(error: ErrorDetails) -> str:
     """One problem of a body, without the input, which may be private."""
-    if not isinstance(error, dict):
-        return "The body is not valid."
     where = ".".join(str(part) for part in error["loc"])
     match error["type"]:
         case "json_invalid":
@@ -226,5 +215,7 @@ def _sentence(error: object) -> str:
             return f"`{where}` is missing."
         case "extra_forbidden":
             return f"`{where}` is not known here."
+        case "none_required":
+            return f"`{where}` is not supported yet: leave it out."
         case _:
             return f"`{where}`: {error['msg']}." if where else "The body must be a JSON object."

@@ -7,13 +7,18 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from gateway.admission import Judgement
+from gateway.explain import Explanation
+from gateway.operations import Forgetting, Status
+from gateway.version import __version__
 from routing.access import Allowed, Refused
-from routing.keys import SessionKey
 from store.content import encode
 from store.ids import Micros, from_datetime, to_datetime
+from store.inbox import Accepted
+from store.moving import Move
 from store.records import Delivery, InboxItem, Message, Session, Turn
 from store.refusals import Refusal
+from store.reports import Somebody, Tokens, Usage
+from store.search import Hit
 
 Json = dict[str, Any]
 
@@ -101,6 +106,12 @@ def queued(row: InboxItem, session_id: str) -> Json:
     }
 
 
+def accepted(taken: Accepted, session_id: str) -> Json:
+    """A prompt that was stored; the message keeps the id that is named here."""
+    message_id = taken.item.message_id
+    return {"sessionId": session_id, "messageId": message_id, "status": "queued", "duplicate": taken.duplicate}
+
+
 def turn(row: Turn, session_id: str) -> Json:
     here = f"/api/sessions/{session_id}/turns/{row.public_id}"
     answered = row.answer_summary is not None
@@ -158,7 +169,8 @@ def refusal(row: Refusal) -> Json:
     }
 
 
-def judgement(judged: Judgement, key: SessionKey | None) -> Json:
+def explanation(explained: Explanation) -> Json:
+    judged, key = explained.judged, explained.key
     decision = judged.decision
     return {
         "agent": None if judged.route is None else judged.route.agent,
@@ -176,3 +188,103 @@ def messages(rows: Sequence[Message], waiting: Sequence[InboxItem], session_id: 
     """A history, with what still waits at its end."""
     stored = [message(row, session_id) for row in rows]
     return stored + [queued(item, session_id) for item in waiting]
+
+
+def hit(found: Hit) -> Json:
+    """`marks` are where the words stand in the snippet, counted in characters; the snippet is plain text."""
+    return {
+        "sessionId": found.session_id,
+        "agentId": found.agent_id,
+        "messageId": found.message_id,
+        "seq": found.seq,
+        "role": found.role,
+        "snippet": found.snippet,
+        "marks": [list(mark) for mark in found.marks],
+        "timestamp": iso(found.timestamp),
+    }
+
+
+def tokens(sums: Tokens) -> Json:
+    return {
+        "turns": sums.turns,
+        "inputTokens": sums.input,
+        "outputTokens": sums.output,
+        "estimatedTokens": sums.estimated,
+        "estimatedShare": round(sums.share, 4),
+        "unknownTurns": sums.unknown,
+    }
+
+
+def usage(row: Usage) -> Json:
+    return {"key": row.key, "name": row.name, **tokens(row.tokens)}
+
+
+def person(somebody: Somebody) -> Json:
+    row = somebody.row
+    return {
+        "id": row.public_id,
+        "name": row.name,
+        "configName": row.config_name,
+        "owner": row.owner,
+        "known": row.known,
+        "identities": [{"channel": channel, "userId": user} for channel, user in somebody.identities],
+        "sessions": somebody.sessions,
+        "createdAt": iso(somebody.created_at),
+    }
+
+
+def status(now: Status) -> Json:
+    counts = now.counts
+    return {
+        "version": __version__,
+        "uptimeSeconds": round(now.uptime, 3),
+        "pid": now.pid,
+        "url": now.url,
+        "dataDir": str(now.data_dir),
+        "databaseBytes": counts.size,
+        "schema": list(counts.schema),
+        "sessions": counts.sessions,
+        "running": counts.running,
+        "waiting": counts.waiting,
+        "outbox": counts.outbox,
+        "components": {name: {"ok": one.ok, "detail": one.detail} for name, one in now.components.items()},
+    }
+
+
+def moves(found: Sequence[Move], to: str, *, dry_run: bool) -> Json:
+    rows = [
+        {
+            "id": move.session_id,
+            "fromKey": None if move.old is None else str(move.old),
+            "toKey": None if move.new is None else str(move.new),
+            "movable": move.obstacle is None,
+            "moved": move.obstacle is None and not dry_run,
+            "joins": move.joins if move.obstacle is None else None,
+            "reason": move.obstacle,
+            "explanation": None if move.obstacle is None else move.obstacle.sentence,
+        }
+        for move in found
+    ]
+    return {"to": to, "dryRun": dry_run, "sessions": rows, "moved": sum(row["moved"] is True for row in rows)}
+
+
+def forgetting(result: Forgetting) -> Json:
+    done = result.done
+    return {
+        "person": done.person,
+        "removed": {
+            "sessions": done.sessions,
+            "messages": done.messages,
+            "turns": done.turns,
+            "summaries": done.summaries,
+            "inbox": done.inbox,
+            "outbox": done.outbox,
+            "refusals": done.refusals,
+            "identities": done.identities,
+        },
+        "scrubbed": result.scrubbed,
+        "copies": list(result.copies),
+        "configured": result.configured,
+        "remains": "Answers in conversations with others may quote this person: that cannot be known. Backups and the"
+        " copies of the database named in `copies` were not touched.",
+    }

@@ -56,6 +56,9 @@ def answered_once(db: sqlite3.Connection, accepted: list[Sent]) -> None:
             assert statuses[turn] == "failed"
             assert _texts(db, turn, "system"), f"failed without a word: {sent}"
     assert Counter(turn for turn, _ in asked.values()).most_common(1)[0][1] == 1
+    # A message whose 202 was lost in a crash was sent again; greetings carry a number of their own.
+    greetings = Counter(text for _, text in asked.values() if text.startswith("hello"))
+    assert greetings.most_common(1)[0][1] == 1, "a message was taken twice"
     assert len(asked) >= len({sent.message_id for sent in accepted}) == len(accepted)
 
 

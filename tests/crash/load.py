@@ -46,7 +46,8 @@ class Load:
             await asyncio.sleep(self.random.uniform(0, 0.03))
 
     def _text(self, name: str) -> str:
-        return f"count {self.random.randint(1, 4)}" if self.random.random() < 0.2 else f"hello from {name}"
+        """One in five streams, long enough that a kill finds half of an answer stored."""
+        return f"count {self.random.randint(2, 8)}" if self.random.random() < 0.2 else f"hello from {name}"
 
     async def _send(self, client: aiohttp.ClientSession, session: str, external_id: str, text: str) -> str:
         while True:

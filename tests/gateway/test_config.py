@@ -67,7 +67,7 @@ def test_an_agent_has_defaults(read: Load) -> None:
     agent = read('[agents.main]\nkind = "builtin"').agents["main"]
     assert (agent.kind, agent.name, agent.queue) == ("builtin", "main", QueueMode.FOLLOWUP)
     assert agent.scopes == Scopes(dm=DmScope.PERSON, group=GroupScope.GROUP)
-    assert (agent.turn_timeout, agent.max_turns, agent.max_waiting, agent.context_window) == (300, 64, 50, 8192)
+    assert (agent.turn_timeout, agent.max_turns, agent.max_waiting, agent.context_window) == (300, 64, 50, 1024)
     compaction = agent.compaction
     assert (compaction.strategy, compaction.keep_turns, compaction.deadline) == (Strategy.NONE, 6, 20)
 

@@ -244,7 +244,7 @@ def test_a_union_of_kinds_leaves_no_trace_in_the_key() -> None:
 @pytest.mark.req("S001-47")
 def test_an_unknown_compaction_is_refused(problems: Callable[..., list[str]]) -> None:
     assert problems('[agents.main]\nkind = "builtin"\ncompaction = {strategy = "sumary"}') == [
-        '[agents.main.compaction] strategy = "sumary": must be "none" or "window".'
+        '[agents.main.compaction] strategy = "sumary": must be "none", "window", "trim_tools" or "clear".'
     ]
 
 

@@ -108,7 +108,7 @@ def test_chats_and_threads_of_one_account_are_apart() -> None:
 
 @pytest.mark.req("S001-12", "R-20")
 @given(ADDRESSES, ADDRESSES, GROUP_KINDS, st.sampled_from(GroupScope))
-def test_two_places_share_no_session(here: Address, there: Address, kind: PeerKind, scope: GroupScope) -> None:
+def test_places_share_no_session(here: Address, there: Address, kind: PeerKind, scope: GroupScope) -> None:
     keys = {grouped(address, OWNER, scope, kind) for address in (here, there)}
     assert len(keys) == len({here, there})
 

@@ -1,0 +1,184 @@
+"""`trunkline init`: a few questions, and a first configuration that passes `trunkline check`."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar, get_args
+
+import click
+import tomli_w
+from pydantic import TypeAdapter, ValidationError
+
+from gateway.cli.failing import Failure
+from gateway.cli.files import new_file
+from gateway.cli.options import asking, load_config
+from gateway.config import AgentConfig, environment
+from gateway.config.fields import Address, Listen, NumericId
+
+T = TypeVar("T")
+_LISTEN = "127.0.0.1:8787"
+_ADDRESS: TypeAdapter[Listen] = TypeAdapter(Address)
+_USER: TypeAdapter[str] = TypeAdapter(NumericId)
+_KINDS: tuple[str, ...] = get_args(AgentConfig.model_fields["kind"].annotation)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers:
+    data_dir: str
+    listen: str
+    kind: str
+    telegram: str
+    discord: str
+
+
+def _listen(text: str) -> str:
+    return str(_valid(_ADDRESS, text))
+
+
+def _directory(text: str) -> str:
+    """An absolute path: in the file, a relative one would start at the file's own directory."""
+    if not text.strip() or "\0" in text:
+        raise click.BadParameter("It must be the path of a directory.")
+    return text if text == "~" or text.startswith("~/") else str(Path(text).absolute())
+
+
+def _user(text: str) -> str:
+    text = text.strip()
+    return _valid(_USER, text) if text else ""
+
+
+def _valid(adapter: TypeAdapter[T], text: str) -> T:
+    """What the configuration would make of a value, or its own words on why not."""
+    try:
+        return adapter.validate_python(text)
+    except ValidationError as error:
+        raise click.BadParameter(f"It {error.errors()[0]['msg']}.") from None
+
+
+@click.command()
+@click.option(
+    "--config",
+    "config_path",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="The file to write. Unless given: ~/.config/trunkline/config.toml.",
+)
+@click.option("--data-dir", metavar="DIR", help="Where the database is to be kept.")
+@click.option("--listen", metavar="HOST:PORT", help="Where the page and the API are to be reached.")
+@click.option("--agent", "kind", type=click.Choice(_KINDS), help="Who answers.")
+@click.option("--telegram", metavar="ID", help="Your numeric user id in Telegram.")
+@click.option("--discord", metavar="ID", help="Your numeric user id in Discord.")
+@click.option("--yes", "-y", is_flag=True, help="Take the defaults for what is not given, and do not ask.")
+@click.option("--force", is_flag=True, help="Replace a file that is there.")
+def init(config_path: Path | None, yes: bool, force: bool, **given: str | None) -> int:
+    """Ask a few questions and write a first configuration, with comments."""
+    path = config_path or _usual_place()
+    if not force and os.path.lexists(path):
+        raise Failure(f"{path} is there already. Edit it, name another file with --config, or replace it with --force.")
+    with asking():
+        answers = _answers(_Asking(given, yes))
+    _write(path, render(answers), force)
+    option = "" if config_path is None else f" --config {path}"
+    click.echo(f"Wrote {path}. Next: trunkline run{option}")
+    return 0
+
+
+def _answers(ask: _Asking) -> Answers:
+    default_dir = environment.data_dir(os.environ)
+    return Answers(
+        data_dir=ask("data_dir", "Data directory", str(default_dir or ""), _directory),
+        listen=ask("listen", "Address of the page and the API", _LISTEN, _listen),
+        kind=ask("kind", f"Agent ({', '.join(_KINDS)})", _KINDS[0], _kind),
+        telegram=ask("telegram", "Your numeric Telegram id (empty: none)", "", _user),
+        discord=ask("discord", "Your numeric Discord id (empty: none)", "", _user),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Asking:
+    given: dict[str, str | None]
+    yes: bool
+
+    def __call__(self, name: str, question: str, default: str, check: Callable[[str], str]) -> str:
+        """The option's value, else the default or the answer; a wrong answer is asked again, a wrong option not."""
+        value = self.given[name]
+        if value is None and not self.yes:
+            answer = click.prompt(question, default=default, value_proc=check, show_default=bool(default), err=True)
+            return str(answer)
+        try:
+            return check(default if value is None else value)
+        except click.BadParameter as wrong:
+            wrong.param_hint = f"--{name.replace('_', '-')}"
+            raise
+
+
+def _kind(text: str) -> str:
+    if text not in _KINDS:
+        raise click.BadParameter(f"It must be one of: {', '.join(_KINDS)}.")
+    return text
+
+
+def _usual_place() -> Path:
+    for path in environment.config_files(os.environ):
+        if path != environment.SYSTEM_FILE:
+            return path
+    raise Failure("There is no home directory: say with --config where to write.")
+
+
+def render(answers: Answers) -> str:
+    """The file. Values are written by tomli-w, so that quoting is right whatever they hold."""
+    local = _valid(_ADDRESS, answers.listen).loopback
+    ids = {"telegram": answers.telegram, "discord": answers.discord}
+    person = {"owner": True} | {channel: user for channel, user in ids.items() if user}
+    return f"""\
+# The configuration of Trunkline. Every key has a default; `trunkline check` tells what is wrong with this file.
+
+[gateway]
+# Where the database and the token are kept. Nobody else can read it.
+{_lines(data_dir=answers.data_dir)}
+# Who answers what no binding matches.
+{_lines(default_agent="main")}
+
+[http]
+# Where the page and the API are reached. An address that other machines reach needs an admin_token.
+{_lines(listen=answers.listen)}
+{_TOKEN_HINT if local else _lines(admin_token=secrets.token_urlsafe(32))}
+
+# The page. More accounts and channels are more tables.
+[web.main]
+
+# Who answers. "builtin" needs no key and is no language model: it shows that everything works.
+[agents.main]
+{_lines(kind=answers.kind)}
+# Messages that arrive during an answer: "followup" (each its own turn) or "collect" (together in the next).
+# queue = "collect"
+
+# You. Your ids in Telegram and Discord make your private messages there one conversation.
+[people.owner]
+{_lines(**person)}
+"""
+
+
+_TOKEN_HINT = """\
+# Unless you set one, a token is made at the first start, in the file admin.token of the data directory.
+# admin_token = { env = "TRUNKLINE_ADMIN_TOKEN" }   # or { file = "PATH" }"""
+
+
+def _lines(**values: object) -> str:
+    return tomli_w.dumps(values).rstrip("\n")
+
+
+def _write(path: Path, content: str, force: bool) -> None:
+    """Only what the daemon takes."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise Failure(f"{path} cannot be written: {error.strerror}.") from None
+    with new_file(path, force=force) as file:
+        file.write(content.encode())
+        file.flush()
+        load_config(Path(file.name))

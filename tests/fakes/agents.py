@@ -1,0 +1,64 @@
+"""Agents that do what a test tells them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+
+from gateway.agents.protocol import Done, Event, PlanUpdate, TextDelta, ToolUpdate, TurnContext
+from store.records import Usage
+
+#: An event is yielded, an `asyncio.Event` awaited, an exception raised, a function called and awaited.
+Step = Event | asyncio.Event | BaseException | Callable[[], Awaitable[object]]
+Script = Sequence[Step] | Callable[[TurnContext], Sequence[Step]]
+
+
+def says(*pieces: str, usage: Usage = Usage(), model: str | None = None) -> list[Step]:  # noqa: B008 (frozen)
+    """A whole answer."""
+    return [*map(TextDelta, pieces), Done(usage, model)]
+
+
+def echo(turn: TurnContext) -> Sequence[Step]:
+    return says(f"re: {turn.text}")
+
+
+class ScriptedAgent:
+    """Its first run follows the first script, and so on; the last one serves all further runs.
+
+    A stubborn one does not listen when it is cancelled.
+    """
+
+    def __init__(self, *scripts: Script, side_effects: bool = False, stubborn: bool = False) -> None:
+        self._scripts = scripts or (echo,)
+        self.side_effects = side_effects
+        self.stubborn = stubborn
+        #: What it was given, one per run.
+        self.seen: list[TurnContext] = []
+        self.cancelled = 0
+        self.closed = False
+
+    async def run(self, turn: TurnContext) -> AsyncGenerator[Event, None]:
+        script = self._scripts[min(len(self.seen), len(self._scripts) - 1)]
+        self.seen.append(turn)
+        for step in script(turn) if callable(script) else script:
+            match step:
+                case TextDelta() | PlanUpdate() | ToolUpdate() | Done():
+                    yield step
+                case asyncio.Event():
+                    await self._wait(step)
+                case BaseException():
+                    raise step
+                case _:
+                    await step()
+
+    async def close(self) -> None:
+        self.closed = True
+
+    async def _wait(self, event: asyncio.Event) -> None:
+        while not event.is_set():
+            try:
+                await event.wait()
+            except asyncio.CancelledError:
+                self.cancelled += 1
+                if not self.stubborn:
+                    raise

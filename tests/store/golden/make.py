@@ -1,0 +1,125 @@
+"""Print a small database of today's schema as SQL, the same text every time.
+
+A released schema keeps its file for ever: `tests/store/test_golden.py` opens it with the code of the day.
+"""
+
+import re
+import sqlite3
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+
+from routing.keys import PeerKind, SessionKey
+from routing.messages import Address, Addressed, Inbound, Sender
+from store import compactions, inbox, outbox, people, places, refusals, turns
+from store.content import Plan, Text, Tool
+from store.inbox import Arrival
+from store.outbox import Draft
+from store.people import Configured
+from store.records import NewMessage, OutboxState, Role, Turn, Usage
+from store.turns import Ending, Instruction
+from tests.store.helpers import in_memory
+
+#: 2100-01-01. Later than any clock, so that no trigger takes the time from one.
+NOW = 4_102_444_800_000_000
+
+KEY = SessionKey("main", "telegram", "bot", PeerKind.GROUP, "-100")
+ADDRESS = Address(channel="telegram", account="bot", chat="-100", thread="7", reply_to="41")
+
+#: What `iterdump` says of the full-text index: tables that SQLite makes and fills by itself.
+_OF_INDEX = re.compile(
+    r"""(?:CREATE TABLE '|INSERT INTO ")search(?:_data|_idx|_config)?['"]"""
+    r"|INSERT INTO sqlite_master|PRAGMA writable_schema"
+)
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def fill(db: sqlite3.Connection) -> None:
+    """One session with two turns, one answered and one failed; one message that waits; three deliveries."""
+    people.sync(db, [Configured(name="ada", owner=True, identities={"telegram": "1001"})], NOW)
+    person = people.meet(db, "telegram", "1001", "Ada", NOW)
+
+    def ask(number: int, text: str) -> Arrival:
+        return Arrival(
+            external_id=f"bot:{number}",
+            key=KEY,
+            address=ADDRESS,
+            text=text,
+            person=person.id,
+            sender_name="Ada",
+        )
+
+    def begin(number: int, text: str, now: int) -> Turn:
+        item = inbox.accept(db, ask(number, text), now).item
+        user = NewMessage(role=Role.USER, content=Text(text), public_id=item.message_id, metadata={"sender": "Ada"})
+        instruction = Instruction(messages=(user,), summary=text, created_by=person.id)
+        return turns.begin(db, KEY.agent_id, [item], instruction, now)[1]
+
+    first = begin(1, "What is it? 😀", NOW + 1_000)
+    turns.progress(db, first.id, None, Role.SYSTEM, Plan(({"content": "look", "status": "completed"},)), NOW + 2_000)
+    turns.progress(db, first.id, None, Role.SYSTEM, Tool("grep", {"for": "it"}, {"found": 1}), NOW + 3_000)
+    answer = NewMessage(
+        role=Role.AGENT,
+        content=Text("It's a\n'golden' database.", partial=False),
+        tool_calls=[{"id": "call-1", "name": "grep"}],
+        tool_call_id="call-1",
+        token_count=9,
+    )
+    usage = Usage(input=120, output=9, source="provider")
+    ending = Ending(answer_summary="A database", warnings=("slow",), model="small-1", usage=usage)
+    turns.complete(db, first.id, None, answer, ending, NOW + 4_000)
+    final = Draft(address=ADDRESS, text="It's a\n'golden' database.", turn=first.id)
+    outbox.put_answer(db, [final], OutboxState.READY, NOW + 4_000)
+    claimed = outbox.claim(db, ADDRESS.place, NOW + 5_000)
+    if claimed is not None:
+        outbox.sent(db, claimed.id, "42", NOW + 5_000)
+    compactions.record(
+        db, first.session, strategy="summary", through_seq=2, summary="They met.", tokens=(120, 30), now=NOW + 6_000
+    )
+
+    second = begin(2, "And now?", NOW + 7_000)
+    turns.fail(db, second.id, "The agent stopped.", Ending(errors=("agent_failed",)), NOW + 8_000)
+    notice = Draft(address=ADDRESS, text="The agent stopped.", turn=second.id)
+    parked = outbox.put(db, notice, OutboxState.READY, NOW + 8_000)
+    outbox.park(db, parked, "chat not found", NOW + 9_000)
+
+    inbox.accept(db, ask(3, "Hello?"), NOW + 10_000)
+    outbox.put(db, Draft(address=ADDRESS, text="A moment."), OutboxState.READY, NOW + 10_000)
+    places.set_alias(db, "telegram", "bot", "-5", "-100", NOW + 11_000)
+    stranger = Inbound(
+        external_id="bot:4",
+        address=ADDRESS,
+        peer_kind=PeerKind.GROUP,
+        sender=Sender(id="666"),
+        text="spam",
+        addressed=Addressed.MENTION,
+    )
+    refusals.record(db, stranger, "unknown_sender", NOW + 12_000)
+
+
+def dump() -> str:
+    """The database as SQL; ids that are new every time become numbers in the order in which they appear."""
+    with closing(in_memory()) as db:
+        fill(db)
+        db.execute("UPDATE _sqlite_migrations SET applied_at = '2100-01-01 00:00:00'")
+        text = "\n".join(_statements(db)) + "\n"
+    numbers: dict[str, str] = {}
+    return _UUID.sub(lambda found: numbers.setdefault(found[0], _numbered(len(numbers) + 1)), text)
+
+
+def _statements(db: sqlite3.Connection) -> Iterator[str]:
+    """The whole database, with the index made anew at the end: its own tables cannot be written."""
+    for statement in db.iterdump():
+        if statement == "COMMIT;":
+            yield from (f"{sql};" for (sql,) in db.execute("SELECT sql FROM sqlite_master WHERE name = 'search'"))
+            yield "INSERT INTO search (search) VALUES ('rebuild');"
+        if not _OF_INDEX.match(statement):
+            yield statement
+
+
+def _numbered(number: int) -> str:
+    return f"00000000-0000-7000-8000-{number:012}"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(dump())

@@ -1,0 +1,197 @@
+"""A database of every released schema opens with today's code, and all that it holds can be read."""
+
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from store import compactions, inbox, messages, outbox, people, places, refusals, search, sessions, turns
+from store.content import Plan, Text, Tool
+from store.database import Store, prepare
+from store.filters import SessionFilter
+from store.ids import pack
+from store.records import InboxState, OutboxState, Role, Status, Turn, TurnStatus, Usage
+from store.schema import STEPS
+from tests.store.golden.make import ADDRESS, KEY, NOW, dump
+from tests.store.helpers import in_memory, integrity, schema
+
+GOLDEN = Path(__file__).parent / "golden"
+FILES = sorted(GOLDEN.glob("*.sql"))
+
+
+def uuid(number: int) -> str:
+    return f"00000000-0000-7000-8000-{number:012}"
+
+
+def load(file: Path, data_dir: Path) -> None:
+    with closing(sqlite3.connect(prepare(data_dir))) as db:
+        db.executescript(file.read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+async def m001(data_dir: Path) -> AsyncIterator[Store]:
+    load(GOLDEN / "m001.sql", data_dir)
+    store = await Store.open(data_dir)
+    yield store
+    await store.close()
+
+
+def test_every_step_has_its_golden_database() -> None:
+    assert [file.stem for file in FILES] == [step.name.partition("_")[0] for step in STEPS]
+
+
+@pytest.mark.req("S001-72")
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+async def test_an_old_database_becomes_one_of_today(data_dir: Path, file: Path) -> None:
+    load(file, data_dir)
+    store = await Store.open(data_dir)
+    migrated = await store.read(schema)
+    broken = await store.read(lambda db: db.execute("PRAGMA foreign_key_check").fetchall())
+    sound = await store.read(integrity)
+    await store.close()
+    with closing(in_memory()) as new:
+        assert migrated == schema(new)
+    assert (broken, sound) == ([], "ok")
+
+
+def test_making_one_gives_the_same_text_every_time() -> None:
+    assert dump() == dump()
+
+
+# What m001.sql holds
+
+
+@pytest.mark.req("S000-01", "S001-34")
+async def test_the_session_reads_back(m001: Store) -> None:
+    session = await m001.read(lambda db: sessions.get(db, uuid(9)))
+    assert (session.id, session.key, session.status, session.custom) == (1, KEY, Status.ACTIVE, {})
+    assert (session.message_count, session.last_seq, session.turn_count, session.compaction_count) == (6, 6, 2, 1)
+    assert (session.total_input_tokens, session.total_output_tokens, session.last_model) == (120, 9, "small-1")
+    assert (session.created_at, session.updated_at) == (NOW + 1_000, NOW + 8_000)
+
+
+@pytest.mark.req("S000-06", "S000-07", "S000-84")
+async def test_the_messages_read_back(m001: Store) -> None:
+    rows = await m001.read(lambda db: messages.every(db, 1))
+    assert [(row.seq, row.public_id, row.role, row.content) for row in rows] == [
+        (1, uuid(1), Role.USER, Text("What is it? 😀")),
+        (2, uuid(4), Role.SYSTEM, Plan(({"content": "look", "status": "completed"},))),
+        (3, uuid(5), Role.SYSTEM, Tool("grep", {"for": "it"}, {"found": 1})),
+        (4, uuid(6), Role.AGENT, Text("It's a\n'golden' database.", partial=False)),
+        (5, uuid(2), Role.USER, Text("And now?")),
+        (6, uuid(7), Role.SYSTEM, Text("The agent stopped.")),
+    ]
+    assert [row.timestamp - NOW for row in rows] == [1_001, 2_000, 3_000, 4_000, 7_000, 8_000]
+    assert [row.turn for row in rows] == [pack(1, 1)] * 4 + [pack(1, 2)] * 2
+    assert (rows[0].metadata, rows[1].metadata) == ({"sender": "Ada"}, {})
+    assert (rows[3].tool_calls, rows[3].tool_call_id, rows[3].token_count) == (
+        [{"id": "call-1", "name": "grep"}],
+        "call-1",
+        9,
+    )
+
+
+@pytest.mark.req("S004-51")
+async def test_the_turns_read_back(m001: Store) -> None:
+    first, second = await m001.read(lambda db: turns.of_session(db, 1))
+    assert (first.seq, first.public_id, first.status, first.answer_summary) == (
+        1,
+        uuid(10),
+        TurnStatus.COMPLETED,
+        "A database",
+    )
+    assert (first.usage, first.warnings, first.errors) == (
+        Usage(input=120, output=9, source="provider"),
+        ("slow",),
+        (),
+    )
+    assert (second.seq, second.status, second.answer_summary, second.errors) == (
+        2,
+        TurnStatus.FAILED,
+        None,
+        ("agent_failed",),
+    )
+    assert (second.usage, second.first_message, second.last_message) == (Usage(), 5, 6)
+    assert {first.conversation_id, second.conversation_id} == {uuid(9)}
+    assert (first.status_at, second.status_at) == (NOW + 4_000, NOW + 8_000)
+
+
+async def test_the_inbox_reads_back(m001: Store) -> None:
+    done = await m001.read(lambda db: inbox.of_turn(db, pack(1, 1)))
+    assert [(item.id, item.state, item.text, item.message_id) for item in done] == [(1, InboxState.DONE, "", uuid(1))]
+    [waiting] = await m001.read(inbox.all_waiting)
+    assert (waiting.key, waiting.address, waiting.text, waiting.sender_name) == (KEY, ADDRESS, "Hello?", "Ada")
+    assert (waiting.message_id, waiting.person, waiting.received_at) == (uuid(3), 1, NOW + 10_000)
+
+
+async def test_the_outbox_reads_back(m001: Store) -> None:
+    [sent] = await m001.read(lambda db: outbox.of_turn(db, pack(1, 1)))
+    assert (sent.address, sent.text, sent.state, sent.sent_id, sent.attempts) == (
+        ADDRESS,
+        "It's a\n'golden' database.",
+        OutboxState.SENT,
+        "42",
+        1,
+    )
+    [parked] = await m001.read(outbox.parked)
+    assert (parked.turn, parked.text, parked.error) == (pack(1, 2), "The agent stopped.", "chat not found")
+    assert await m001.read(outbox.places) == [ADDRESS.place]
+
+
+async def test_the_rest_reads_back(m001: Store) -> None:
+    compaction = await m001.read(lambda db: compactions.in_force(db, 1))
+    assert compaction is not None
+    assert (compaction.summary, compaction.through_seq, compaction.tokens_after) == ("They met.", 2, 30)
+    owner = await m001.read(people.owner)
+    assert owner is not None
+    assert (owner.public_id, owner.name) == (uuid(8), "ada")
+    assert await m001.read(lambda db: people.find(db, "telegram", "1001")) == owner
+    assert await m001.read(lambda db: places.current(db, "telegram", "bot", "-5")) == "-100"
+    assert [refusal.reason for refusal in await m001.read(refusals.newest)] == ["unknown_sender"]
+
+
+async def test_life_goes_on(m001: Store) -> None:
+    """Today's functions write to it: the waiting message gets its turn, with the next numbers."""
+
+    def begin(db: sqlite3.Connection) -> Turn:
+        items = inbox.all_waiting(db)
+        instruction = turns.Instruction(messages=(), summary="Hello?")
+        return turns.begin(db, KEY.agent_id, items, instruction, NOW + 20_000)[1]
+
+    assert (await m001.write(begin)).id == pack(1, 3)
+
+
+# What m002.sql holds beyond it
+
+
+@pytest.fixture
+async def m002(data_dir: Path) -> AsyncIterator[Store]:
+    load(GOLDEN / "m002.sql", data_dir)
+    store = await Store.open(data_dir)
+    yield store
+    await store.close()
+
+
+async def test_the_index_reads_back(m002: Store) -> None:
+    found = await m002.read(lambda db: search.find(db, "golden database"))
+    assert [(hit.session_id, hit.seq, hit.snippet) for hit in found.hits] == [
+        (uuid(9), 4, "It's a\n'golden' database.")
+    ]
+    assert found.complete
+    await m002.write(lambda db: db.execute("INSERT INTO search (search, rank) VALUES ('integrity-check', 1)"))
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+async def test_who_wrote_where_reads_back(data_dir: Path, file: Path) -> None:
+    """Also from before it was recorded."""
+    load(file, data_dir)
+    store = await Store.open(data_dir)
+    for which in (SessionFilter(person=uuid(8)), SessionFilter(channel="telegram", account_id="bot")):
+        rows, total = await store.read(partial(sessions.list_all, which=which))
+        assert ([row.public_id for row in rows], total) == ([uuid(9)], 1)
+    participants = await store.read(lambda db: db.execute("SELECT * FROM participants").fetchall())
+    assert participants == [(1, 1, "telegram", "bot")]
+    await store.close()
