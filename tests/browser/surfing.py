@@ -73,8 +73,8 @@ class Surfer:
         context = await self.browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
         context.set_default_timeout(15_000)
         context.on("request", self._asked)
-        for end in ("requestfinished", "requestfailed"):
-            context.on(end, self.open.discard)
+        context.on("requestfinished", lambda request: self.open.discard(request))
+        context.on("requestfailed", lambda request: self.open.discard(request))
         context.on("console", self._heard)
         context.on("weberror", lambda error: self.complaints.append(str(error.error)))
         context.on("dialog", self._opened)
