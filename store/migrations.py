@@ -71,18 +71,19 @@ def ensure_triggers(db: sqlite3.Connection, searchable: bool | None = None) -> N
 
     An index that did without its triggers for a while cannot be trusted any more: it starts anew, empty.
     """
-    enabled = search.enabled(db) if searchable is None else searchable
+    was = search.enabled(db)
+    enabled = was if searchable is None else searchable
     optional = search_schema.TRIGGERS if enabled else {}
     wanted = {name: _flat(sql) for name, sql in {**TRIGGERS, **optional}.items()}
     found = _triggers(db)
-    if found == wanted:
+    if found == wanted and enabled == was:
         return
-    of_search = {name: sql for name, sql in found.items() if name in search_schema.TRIGGERS}
+    trusted = enabled == was and all(found.get(name) == wanted.get(name) for name in search_schema.TRIGGERS)
     with _transaction(db):
         _drop_triggers(db)
         for sql in {**TRIGGERS, **optional}.values():
             db.execute(sql)
-        if of_search != {name: wanted[name] for name in optional}:
+        if not trusted:
             search.start_anew(db, enabled)
 
 

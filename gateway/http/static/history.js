@@ -45,6 +45,7 @@ export class History {
     this.older = false; // there are messages before the first one
     this.tail = true; // the last one is the newest there is
     this.stick = true;
+    this.place = 0; // where the log was, when last looked at
     this.rows.replaceChildren();
   }
 
@@ -157,15 +158,19 @@ export class History {
   bottom() {
     this.stick = true;
     this.log.scrollTop = this.log.scrollHeight;
+    this.place = this.log.scrollTop;
     $("newest").hidden = this.tail;
   }
 
   settle() {
+    // Whoever scrolled up in this very moment is not pulled back, even if the browser has not told yet.
+    if (this.log.scrollTop < this.place - AT_BOTTOM && this.gap > AT_BOTTOM) this.stick = false;
     if (this.stick && this.tail) this.bottom();
     else $("newest").hidden = false;
   }
 
   scrolled() {
+    this.place = this.log.scrollTop;
     this.stick = this.tail && this.gap < AT_BOTTOM;
     $("newest").hidden = this.stick;
     if (this.loading || this.session === null) return;
