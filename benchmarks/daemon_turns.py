@@ -86,7 +86,7 @@ async def load(port: int, database: Path) -> float:
     db = sqlite3.connect(f"file:{database}?mode=ro", uri=True)
     began = time.perf_counter()
     await asyncio.gather(*(send(*one) for one in sessions))
-    while _open(db):  # noqa: ASYNC110 (the daemon is another process)
+    while still_open(db):  # noqa: ASYNC110 (the daemon is another process)
         await asyncio.sleep(0.01)
     seconds = time.perf_counter() - began
     db.close()
@@ -95,7 +95,7 @@ async def load(port: int, database: Path) -> float:
     return SESSIONS * PER_SESSION / seconds
 
 
-def _open(db: sqlite3.Connection) -> int:
+def still_open(db: sqlite3.Connection) -> int:
     waiting = "SELECT count(*) FROM inbox WHERE state IN ('waiting', 'running')"
     sending = "SELECT count(*) FROM outbox WHERE state IN ('held', 'ready', 'sending')"
     return int(db.execute(waiting).fetchone()[0]) + int(db.execute(sending).fetchone()[0])

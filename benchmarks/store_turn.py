@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import sqlite3
+import statistics
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
@@ -26,7 +28,8 @@ from store.records import NewMessage, OutboxState, Role, Usage
 from store.turns import Ending
 
 CONCURRENT = (1, 16, 64, 256)
-SECONDS = 1.5
+SECONDS = 0.5
+ROUNDS = 7
 QUESTION = "q" * 200
 ANSWER = "a" * 800
 
@@ -56,11 +59,7 @@ class Steps:
         messages.page(db, started.session.id, HistoryOptions())
 
     def commit(self, db: sqlite3.Connection, started: Started) -> None:
-        answer = NewMessage(role=Role.AGENT, content=Text(ANSWER, partial=False))
-        ending = Ending(answer_summary=ANSWER, usage=Usage(input=50, output=200, source="provider"))
-        turns.complete(db, started.turn.id, None, answer, ending, now())
-        draft = Draft(address=self._address, text=ANSWER, turn=started.turn.id)
-        outbox.put_answer(db, [draft], OutboxState.READY, now())
+        commit(db, self._address, started)
 
     def claim(self, db: sqlite3.Connection) -> int:
         row = outbox.claim(db, self._address.place, now())
@@ -70,6 +69,15 @@ class Steps:
 
     def sent(self, db: sqlite3.Connection, row: int) -> None:
         outbox.sent(db, row, "1", now())
+
+
+def commit(db: sqlite3.Connection, address: Address, started: Started) -> None:
+    """The end of a turn: its answer, and the delivery of it."""
+    answer = NewMessage(role=Role.AGENT, content=Text(ANSWER, partial=False))
+    ending = Ending(answer_summary=ANSWER, usage=Usage(input=50, output=200, source="provider"))
+    turns.complete(db, started.turn.id, None, answer, ending, now())
+    draft = Draft(address=address, text=ANSWER, turn=started.turn.id)
+    outbox.put_answer(db, draft, OutboxState.READY, now())
 
 
 async def ours(directory: Path) -> tuple[Turn, Close]:
@@ -189,7 +197,7 @@ async def rate(turn: Turn, concurrent: int, offset: int) -> float:
 
 
 async def measure() -> dict[str, dict[int, float]]:
-    """The variants take turns at each width, so that noise hits all of them."""
+    """The median of several rounds. The variants take turns in each, so that noise hits all of them."""
     rates: dict[str, dict[int, float]] = {"ours": {}, "sqlite3": {}, "table API": {}}
     with tempfile.TemporaryDirectory() as directory:
         made = {
@@ -197,9 +205,14 @@ async def measure() -> dict[str, dict[int, float]]:
             "sqlite3": await plain_sqlite(Path(directory)),
             "table API": await table_api(Path(directory)),
         }
-        for round_, concurrent in enumerate(CONCURRENT):
-            for name, (turn, _) in made.items():
-                rates[name][concurrent] = await rate(turn, concurrent, round_ * 1_000_000)
+        offsets = itertools.count(0, 1_000_000)
+        for concurrent in CONCURRENT:
+            seen: dict[str, list[float]] = {name: [] for name in made}
+            for _ in range(ROUNDS):
+                for name, (turn, _) in made.items():
+                    seen[name].append(await rate(turn, concurrent, next(offsets)))
+            for name, found in seen.items():
+                rates[name][concurrent] = statistics.median(found)
         for _, close in made.values():
             await close()
     return rates

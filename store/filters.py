@@ -6,11 +6,15 @@ import base64
 import binascii
 import json
 import sqlite3
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from store.ids import Micros
 from store.records import Session, Status
+
+#: What fewer sessions than this share is looked up and sorted; what more share is met soon by walking.
+_MANY = 200
 
 
 class Order(StrEnum):
@@ -80,13 +84,12 @@ def where(
     """The condition, and the values of its marks.
 
     With an order the rows are walked in it, up to the limit: what many sessions share must not be looked up (hence
-    the `+`), or all that share it would be sorted for each page.
+    the `+`), or all that share it would be sorted for each page. What few share is looked up, or all would be walked.
     """
-    walked = "" if order is None else "+"
     terms: list[tuple[str, object]] = [
         ("key = ?", which.key),
-        (f"{walked if order is Order.UPDATED else ''}agent_id = ?", agent),
-        (f"{walked}peer_kind = ?", which.peer_kind),
+        (_agent(db, agent, order), agent),
+        ("peer_kind = ?" if order is None else "+peer_kind = ?", which.peer_kind),
         ("peer_id = ?", which.peer_id),
         ("created_at > ?", which.created_after),
         ("created_at < ?", which.created_before),
@@ -96,7 +99,7 @@ def where(
     clauses = [term for term, value in terms if value is not None]
     values = [value for _, value in terms if value is not None]
     if which.statuses:
-        clauses.append(f"{walked}status IN ({_marks(which.statuses)})")
+        clauses.append(_term(db, f"status IN ({_marks(which.statuses)})", which.statuses, order))
         values.extend(which.statuses)
     for clause, more in (_place(which), _person(db, which.person)):
         if clause:
@@ -106,6 +109,19 @@ def where(
         clauses.append(f"({after.order.column}, id) < (?, ?)")
         values.extend((after.at, after.id))
     return (" WHERE " + " AND ".join(clauses) if clauses else ""), values
+
+
+def _agent(db: sqlite3.Connection, agent: str | None, order: Order | None) -> str:
+    # The index of agents has the order of creation as well.
+    return _term(db, "agent_id = ?", (agent,), None if agent is None or order is Order.CREATED else order)
+
+
+def _term(db: sqlite3.Connection, term: str, values: Sequence[object], order: Order | None) -> str:
+    """The term as it is, to be looked up; or so that it is only checked while rows are walked in an order."""
+    if order is None:
+        return term
+    shared = db.execute(f"SELECT 1 FROM sessions WHERE {term} LIMIT {_MANY}", values).fetchall()
+    return f"+{term}" if len(shared) == _MANY else term
 
 
 def _place(which: SessionFilter) -> tuple[str, list[object]]:

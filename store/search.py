@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import secrets
 import sqlite3
@@ -20,8 +21,12 @@ _TERM = re.compile(r'"([^"]*)"|([^\s"]+)')
 _MOST_TERMS = 32
 #: Hits that are put into the order of time. More would make the cost of a common word grow with the database.
 _LOOKED_AT = 1000
+#: An agent with so few sessions is searched session by session: else all that others said would be walked through.
+_FEW = 32
 _WORDS_SHOWN = 24
 _LONGEST_SNIPPET = 400
+#: How the index takes words apart (`search_schema`).
+_TOKENS = "unicode61 remove_diacritics 2"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,17 +97,20 @@ def find(
     on, through = _state(db)
     if not on:
         raise SearchDisabled
-    query = match(text)
-    first, last = (0, EVERYTHING) if session is None else span(session)
-    rows = db.execute(
-        "SELECT m.id, m.public_id, m.role, m.timestamp, s.public_id, s.agent_id"
-        " FROM search CROSS JOIN messages m ON m.id = search.rowid CROSS JOIN sessions s ON s.id = m.id >> 32"
-        " WHERE search MATCH ?1 AND search.rowid BETWEEN ?2 AND ?3 AND (?4 IS NULL OR s.agent_id = ?4)"
-        " ORDER BY search.rowid DESC LIMIT ?5",
-        (query, first, last, agent, max(_LOOKED_AT, limit)),
-    ).fetchall()
-    newest = sorted(rows, key=lambda row: (row[3], row[0]), reverse=True)[:limit]
-    return Found(hits=tuple(_hit(db, query, row) for row in newest), complete=through == EVERYTHING)
+    query, most = match(text), max(_LOOKED_AT, limit)
+    rows: list[tuple[int, Micros]] = []
+    for first, last in _ranges(db, agent, session):
+        rows += db.execute(
+            "SELECT m.id, m.timestamp FROM search CROSS JOIN messages m ON m.id = search.rowid"
+            " WHERE search MATCH ?1 AND search.rowid BETWEEN ?2 AND ?3"
+            " AND (?4 IS NULL OR ?4 = (SELECT agent_id FROM sessions WHERE id = search.rowid >> 32))"
+            " ORDER BY search.rowid DESC LIMIT ?5",
+            (query, first, last, agent, most - len(rows)),
+        ).fetchall()
+        if len(rows) == most:
+            break
+    newest = sorted(rows, key=lambda row: (row[1], row[0]), reverse=True)[:limit]
+    return Found(hits=_hits(db, query, [number for number, _ in newest]), complete=through == EVERYTHING)
 
 
 def match(text: str) -> str:
@@ -118,14 +126,32 @@ def _state(db: sqlite3.Connection) -> tuple[bool, int]:
     return bool(on), through
 
 
-def _hit(db: sqlite3.Connection, query: str, row: tuple[int, str, str, Micros, str, str]) -> Hit:
-    # Marks that no text holds, because nobody knew them when it was written.
-    mark = f"\x02{secrets.token_hex(8)}\x03"
-    (shown,) = db.execute(
-        "SELECT snippet(search, 0, ?1, ?1, '…', ?2) FROM search WHERE search MATCH ?3 AND rowid = ?4",
-        (mark, _WORDS_SHOWN, query, row[0]),
-    ).fetchone()
-    snippet, marks = _cut(shown.split(mark))
+def _ranges(db: sqlite3.Connection, agent: str | None, session: int | None) -> list[tuple[int, int]]:
+    """The numbers among which the hits are, the newest first."""
+    if session is not None:
+        return [span(session)]
+    if agent is not None:
+        theirs = db.execute("SELECT id FROM sessions WHERE agent_id = ? LIMIT ?", (agent, _FEW + 1)).fetchall()
+        if len(theirs) <= _FEW:
+            return [span(number) for (number,) in sorted(theirs, reverse=True)]
+    return [(0, EVERYTHING)]
+
+
+def _hits(db: sqlite3.Connection, query: str, numbers: list[int]) -> tuple[Hit, ...]:
+    rows = [
+        db.execute(
+            "SELECT m.id, m.public_id, m.role, m.timestamp, s.public_id, s.agent_id, said.text FROM messages m"
+            " JOIN sessions s ON s.id = m.id >> 32 JOIN said ON said.id = m.id WHERE m.id = ?",
+            (number,),
+        ).fetchone()
+        for number in numbers
+    ]
+    pieces = _pieces(query, {row[0]: row[6] for row in rows})
+    return tuple(_hit(row, pieces[row[0]]) for row in rows)
+
+
+def _hit(row: tuple[int, str, str, Micros, str, str, str], parts: list[str]) -> Hit:
+    snippet, marks = _cut(parts)
     return Hit(
         session_id=row[4],
         agent_id=row[5],
@@ -136,6 +162,25 @@ def _hit(db: sqlite3.Connection, query: str, row: tuple[int, str, str, Micros, s
         snippet=snippet,
         marks=marks,
     )
+
+
+def _pieces(query: str, texts: dict[int, str]) -> dict[int, list[str]]:
+    """Of each text a piece with the words, split where these begin and end.
+
+    It is made in a small index of the hits alone: the large one would be searched again for each of them, at a cost
+    that grows with it.
+    """
+    if not texts:
+        return {}
+    # Marks that no text holds, because nobody knew them when it was written.
+    mark = f"\x02{secrets.token_hex(8)}\x03"
+    with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
+        db.execute(f"CREATE VIRTUAL TABLE hits USING fts5(text, tokenize='{_TOKENS}')")
+        db.executemany("INSERT INTO hits (rowid, text) VALUES (?, ?)", texts.items())
+        shown = db.execute(
+            "SELECT rowid, snippet(hits, 0, ?1, ?1, '…', ?2) FROM hits WHERE hits MATCH ?3", (mark, _WORDS_SHOWN, query)
+        ).fetchall()
+    return {number: piece.split(mark) for number, piece in shown}
 
 
 def _cut(parts: list[str]) -> tuple[str, tuple[tuple[int, int], ...]]:

@@ -20,6 +20,7 @@ from urllib.parse import quote
 
 import click
 
+from gateway.cli import port
 from gateway.cli.client import Client, Refused, Unreachable
 from gateway.cli.failing import Failure, cause, failed
 from gateway.config import Config, Listen
@@ -109,7 +110,10 @@ def _answering(config: Config) -> Found:
     if token is None:
         raise Unreachable(f"There is no token in {config.gateway.data_dir / TOKEN_FILE}.")
     if listen.port == 0:
-        raise Unreachable("It has no fixed address.")
+        chosen = port.published(config)
+        if chosen is None:
+            raise Unreachable("It has not said at which port.")
+        listen = Listen(listen.host, chosen)
     client = Client(url_of(listen), token)
     try:
         client.ask("GET", "/api/me", timeout=_PATIENCE)
@@ -137,9 +141,8 @@ def _token(config: Config) -> str | None:
 def _silent(config: Config, held: str, error: Unreachable) -> Failure:
     data_dir, listen = config.gateway.data_dir, config.http.listen
     who = f"Another trunkline{held} uses the data directory {data_dir}"
-    if listen.port == 0:
-        return Failure(f'{who}, and [http] listen = "{listen}" does not say where it answers: set a fixed port.')
-    return Failure(f"{who} and does not answer at {url_of(listen)}: {error.message}")
+    where = "" if listen.port == 0 else f" at {url_of(listen)}"
+    return Failure(f"{who} and does not answer{where}: {error.message}")
 
 
 @contextlib.contextmanager

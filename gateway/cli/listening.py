@@ -35,7 +35,9 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class Interrupted:
-    """The user pressed Ctrl-C."""
+    """The user pressed Ctrl-C, while this prompt was being answered."""
+
+    prompt: str
 
 
 Event = Happened | Lost | Interrupted

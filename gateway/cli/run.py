@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 import click
 
+from gateway.cli import port
 from gateway.cli.connection import TOKEN_FILE
 from gateway.cli.failing import cause, failed
 from gateway.cli.options import choice, config_option, load_config
@@ -62,7 +63,7 @@ async def _serve(config: Config) -> None:
     from gateway.daemon import Daemon
 
     daemon = Daemon(config)
-    task = asyncio.ensure_future(daemon.run(lambda running: _greet(config, running)))
+    task = asyncio.ensure_future(daemon.run(lambda running: _ready(config, running)))
     signals = 0
 
     def on_signal() -> None:
@@ -80,6 +81,11 @@ async def _serve(config: Config) -> None:
         await task
     except asyncio.CancelledError:
         log(Event.DAEMON_STOPPED, why="a second signal cut it short")
+
+
+def _ready(config: Config, running: Running) -> None:
+    port.publish(config, running.url)
+    _greet(config, running)
 
 
 def _greet(config: Config, running: Running) -> None:

@@ -36,6 +36,7 @@ def sessions() -> None:
 @click.option("--status", type=choice(Status), multiple=True, help="Only those in this state; can be given again.")
 @click.option("--person", metavar="ID", help="Only those of this person.")
 @click.option("--since", type=MOMENT, help="Only those with activity since then: 2026-01-31, 30m, 24h, 7d, 4w.")
+@click.option("--until", type=MOMENT, help="Only those without activity from then on.")
 @click.option("--sort", type=click.Choice(_SORTS), default="updated", show_default=True, help="Which come first.")
 @click.option("--limit", type=click.IntRange(min=0), default=20, show_default=True, help="How many at most; 0 for all.")
 @json_option
@@ -49,6 +50,7 @@ def list_(config_path: Path | None, limit: int, as_json: bool, **wanted: Any) ->
         "status": ",".join(wanted["status"]) or None,
         "person": wanted["person"],
         "updatedAfter": wanted["since"],
+        "updatedBefore": wanted["until"],
         "sort": wanted["sort"],
     }
     with reach(load_config(config_path)) as client:
@@ -148,13 +150,17 @@ def new(config_path: Path | None, agent: str | None, as_json: bool) -> int:
 @click.argument("session_id", metavar="ID", type=ID)
 @click.option("--status", type=click.Choice([*_ENDS]), default="completed", show_default=True, help="How it ends.")
 @click.option("--reason", metavar="TEXT", help="Why; it is kept with the session.")
-def end(config_path: Path | None, session_id: str, status: str, reason: str | None) -> int:
+@json_option
+def end(config_path: Path | None, session_id: str, status: str, reason: str | None, as_json: bool) -> int:
     """End a conversation: it stays readable and takes no more prompts."""
     method, verb = _ENDS[status]
     path = path_of("api", "sessions", session_id, *([] if verb is None else [verb]))
     with reach(load_config(config_path)) as client:
         ended = client.ask(method, path, body={"reason": reason})
-    click.echo(f"Session {session_id} is {ended['status']}.")
+    if as_json:
+        print_json(ended)
+    else:
+        click.echo(f"Session {session_id} is {ended['status']}.")
     return 0
 
 
@@ -162,7 +168,8 @@ def end(config_path: Path | None, session_id: str, status: str, reason: str | No
 @config_option
 @click.argument("session_id", metavar="ID", type=ID)
 @yes_option
-def delete(config_path: Path | None, session_id: str, yes: bool) -> int:
+@json_option
+def delete(config_path: Path | None, session_id: str, yes: bool, as_json: bool) -> int:
     """Remove a conversation with all that was said in it.
 
     That cannot be undone; `trunkline export` keeps a copy.
@@ -174,8 +181,11 @@ def delete(config_path: Path | None, session_id: str, yes: bool) -> int:
         said = count(session["messageCount"], "message")
         confirm(f"Remove session {session_id} ({session['agentId']}, {said}) for good?", yes)
     with reach(config) as client:
-        removed = client.delete(path_of("api", "admin", "sessions", session_id))["removed"]
-    click.echo(f"Removed session {session_id} with {count(removed['messages'], 'message')}.")
+        gone = client.delete(path_of("api", "admin", "sessions", session_id))
+    if as_json:
+        print_json(gone)
+    else:
+        click.echo(f"Removed session {session_id} with {count(gone['removed']['messages'], 'message')}.")
     return 0
 
 

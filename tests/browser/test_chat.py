@@ -318,3 +318,19 @@ async def gap(page: Page) -> float:
             "(log => log.scrollHeight - log.scrollTop - log.clientHeight)(document.getElementById('log'))"
         )
     )
+
+
+async def test_commands_are_answered_and_not_kept(surfer: Surfer, daemon: Served) -> None:
+    page = await surfer.enter()
+    await say(page, "hello")
+    await expect(answers(page)).to_have_count(1)
+    await say(page, "/status")
+    await expect(page.locator("#note")).to_contain_text("2 messages in this conversation")
+    await say(page, "/stauts")
+    await expect(page.locator("#note")).to_contain_text("Did you mean /status?")
+    await say(page, "/etc/hosts is a path")
+    await expect(answers(page)).to_have_count(2)
+    await expect(page.locator("#note")).to_be_hidden()
+    assert len(await daemon.turns()) == 2
+    await say(page, "/new")
+    await expect(page.locator("#title")).to_have_text("New chat")

@@ -52,7 +52,7 @@ async def contrast(page: Page, selector: str, behind: str = "body") -> float:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_light_and_dark(surfer: Surfer, daemon: Served, scheme: Any) -> None:
     session = scene.paint(daemon)
-    page = await surfer.enter(f"#/{session}", color_scheme=scheme, viewport={"width": 1280, "height": 1020}, **HERE)
+    page = await surfer.enter(f"#/{session}", color_scheme=scheme, viewport={"width": 1280, "height": 1048}, **HERE)
     await expect(answers(page)).to_have_count(2)
     await expect(page.locator("#sessions li")).to_have_count(7)
     await expect(page.locator(".row.tool summary").first).to_contain_text("journalctl backup.service, Sunday")

@@ -323,6 +323,34 @@ def test_a_deep_page_costs_what_the_first_costs(many: Path, order: Order, which:
         assert steps < 10_000
 
 
+@pytest.mark.req("S001-37")
+@pytest.mark.parametrize("order", Order)
+@pytest.mark.parametrize("theirs", [0, 1, 150])
+@pytest.mark.parametrize(
+    "which",
+    [SessionFilter(agent_id="rare"), SessionFilter(statuses=(Status.ERROR, Status.IDLE))],
+    ids=["agent", "status"],
+)
+def test_what_few_sessions_share_is_not_looked_for_among_all(
+    many: Path, order: Order, theirs: int, which: SessionFilter
+) -> None:
+    counted = 0
+
+    def count() -> None:
+        nonlocal counted
+        counted += 1
+
+    with closing(sqlite3.connect(many, isolation_level=None)) as db:
+        db.execute("BEGIN")
+        db.execute("UPDATE sessions SET agent_id = 'rare', status = 'idle' WHERE id <= ?", (theirs,))
+        db.set_progress_handler(count, 1)
+        rows, total = sessions.list_all(db, which, 20, order=order)
+        db.set_progress_handler(None, 0)
+        db.execute("ROLLBACK")
+    assert (total, len(rows)) == (theirs, min(theirs, 20))
+    assert counted < 10_000 + 60 * theirs  # a step for each session of the others would be more
+
+
 @pytest.mark.req("S000-28")
 def test_a_list_reads_neither_messages_nor_turns(db: sqlite3.Connection) -> None:
     person = run(db, people.meet, "telegram", "1", "Ada", 1)

@@ -196,6 +196,32 @@ def test_a_snippet_shows_the_word_however_long_its_neighbours_are(before: str, s
         assert len(hit.snippet) <= 400
 
 
+@settings(deadline=None, max_examples=60)
+@given(
+    texts=st.lists(st.lists(WORDS, min_size=1, max_size=60).map(" ".join), min_size=1, max_size=5),
+    query=st.lists(WORDS, min_size=1, max_size=3),
+    phrase=st.booleans(),
+)
+def test_a_snippet_is_the_one_that_the_whole_index_would_give(texts: list[str], query: list[str], phrase: bool) -> None:
+    with fresh() as db:
+        session = make(db)
+        words = " ".join(query)
+        write(db, session, *texts, f"{words} {texts[0]} {words}")
+        text = f'"{words}"' if phrase else words
+        wanted = db.execute(
+            "SELECT snippet(search, 0, '', '', '…', 24) FROM search WHERE search MATCH ? ORDER BY rowid DESC",
+            (search.match(text),),
+        ).fetchall()
+        hits = search.find(db, text).hits
+        assert [hit.snippet for hit in hits] == [piece[:400] for (piece,) in wanted]
+        assert all({mark.lower() for mark in marked(hit)} & {words, *query} for hit in hits)
+
+
+def test_snippets_take_words_apart_as_the_index_does(db: sqlite3.Connection) -> None:
+    (made,) = db.execute("SELECT sql FROM sqlite_master WHERE name = 'search'").fetchone()
+    assert f"tokenize='{search._TOKENS}'" in made
+
+
 # In step with the messages
 
 
@@ -418,6 +444,43 @@ def test_a_common_word_costs_the_same_in_a_large_database(sizes: dict[int, Path]
         for path in sizes.values()
     )
     assert large == pytest.approx(small, rel=0.1)
+
+
+@pytest.mark.parametrize("theirs", [0, 1, search._FEW])
+def test_an_agent_of_few_sessions_is_found_without_walking_through_the_others(
+    sizes: dict[int, Path], theirs: int
+) -> None:
+    """A word that everybody says, and an agent that has hardly said it."""
+    word = "x" * 40
+    with closing(sqlite3.connect(sizes[30_000], isolation_level=None)) as db:
+        db.execute("BEGIN")
+        db.execute("UPDATE sessions SET agent_id = 'rare' WHERE id <= ?", (theirs,))
+        counted = 0
+
+        def count() -> None:
+            nonlocal counted
+            counted += 1
+
+        db.set_progress_handler(count, 1)
+        hits = search.find(db, word, agent="rare", limit=50).hits
+        db.set_progress_handler(None, 0)
+        db.execute("ROLLBACK")
+    assert len(hits) == min(50, theirs * 100)
+    assert counted < 30_000  # one step for each message would be more
+
+
+def test_agents_of_few_and_of_many_sessions_are_told_apart(db: sqlite3.Connection) -> None:
+    for number in range(search._FEW + 1):
+        write(db, make(db, str(number), "many"), "apple", now=1000 - number)
+    for number in range(3):
+        write(db, make(db, str(number), "few"), "apple", now=500 + number)
+    many = search.find(db, "apple", agent="many", limit=100).hits
+    few = search.find(db, "apple", agent="few", limit=100).hits
+    assert ([hit.agent_id for hit in many], [hit.agent_id for hit in few]) == (["many"] * 33, ["few"] * 3)
+    # By time, whichever session it stands in.
+    assert [hit.timestamp for hit in many] == list(range(1000, 967, -1))
+    assert [hit.timestamp for hit in few] == [502, 501, 500]
+    assert len(search.find(db, "apple", limit=100).hits) == 36
 
 
 def test_a_batch_looks_at_no_more_than_its_share(sizes: dict[int, Path]) -> None:

@@ -1,6 +1,7 @@
 // The page as a whole: which chat is open, its head, and what connects the parts.
 
 import * as api from "/static/api.js";
+import * as commands from "/static/commands.js";
 import { Composer } from "/static/composer.js";
 import { $, h } from "/static/dom.js";
 import { History } from "/static/history.js";
@@ -68,12 +69,28 @@ const session = new Session(history, outbox, {
 
 const composer = new Composer({
   send: (text) => {
+    commands.note("");
+    if (session.made && commands.isCommand(text)) return command(text);
     if (session.made) outbox.add({ session: session.id, text });
     else outbox.add({ session: null, chat: session.id, agent: $("agent").value || null, text });
     history.newest();
   },
   stop: () => session.stop().catch(reach),
 });
+
+async function command(text) {
+  if (commands.isNew(text)) {
+    location.hash = "#/";
+    return;
+  }
+  try {
+    await commands.run(session.id, text);
+    history.settle();
+  } catch (problem) {
+    composer.write(text);
+    reach(problem);
+  }
+}
 
 const sidebar = new Sidebar({
   reached: () => session.stream || back(),

@@ -82,9 +82,15 @@ export class Session {
     }
   }
 
+  /** A turn that has ended never runs again: an answer that was slow on its way may still say that it does. */
+  learn(turn) {
+    const known = this.turn?.sequenceNumber ?? 0;
+    if (turn.sequenceNumber > known || (turn.sequenceNumber === known && this.running)) this.turn = turn;
+  }
+
   take(state) {
     this.info = state.session;
-    if (state.turn && state.turn.sequenceNumber >= (this.turn?.sequenceNumber ?? 0)) this.turn = state.turn;
+    if (state.turn) this.learn(state.turn);
     this.waiting = state.waiting.map((row) => ({ id: row.id, text: row.content.text }));
   }
 
@@ -120,7 +126,7 @@ export class Session {
     const turns = events.filter((event) => event.name === "turn").map((event) => event.data);
     this.put(rows);
     for (const turn of turns) {
-      if (turn.sequenceNumber >= (this.turn?.sequenceNumber ?? 0)) this.turn = turn;
+      this.learn(turn);
     }
     this.draw();
     if (turns.length) this.on.changed();

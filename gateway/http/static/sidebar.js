@@ -6,7 +6,7 @@ import { $, h, shortTime, tooltipTime } from "/static/dom.js";
 
 const STEP = 30;
 const OFTEN = 10_000;
-const WORDS = { completed: "ended", cancelled: "cancelled", error: "ended in an error", idle: "idle" };
+const WORDS = { completed: "ended", cancelled: "cancelled", error: "ended in an error" };
 
 export class Sidebar {
   /** `on`: reached(), missed(problem), listed(sessions); `agents` are names by id. */

@@ -108,13 +108,41 @@ def test_why_it_does_not_answer(place: Place, impatient: None) -> None:
         with socket.create_server(("127.0.0.1", place.port)):
             assert why_not(place).endswith("cannot be reached: it does not answer in time.")
         place.configure(http={"listen": "127.0.0.1:0"})
-        assert why_not(place).endswith(
-            'and [http] listen = "127.0.0.1:0" does not say where it answers: set a fixed port.'
-        )
+        assert why_not(place).endswith("and does not answer: It has not said at which port.")
         (place.data / "admin.token").write_bytes(b"\xff\xfe")
         assert why_not(place) == f"The token in {place.data / 'admin.token'} cannot be read: it is not text."
         place.configure()
         assert "cannot carry" in why_not(place, {"TRUNKLINE_ADMIN_TOKEN": "two\nlines"})
+
+
+def test_a_port_that_is_chosen_at_the_start(place: Place, impatient: None) -> None:
+    place.configure(http={"listen": "127.0.0.1:0"})
+    place.start()
+    url = place("status", "--json").json["url"]
+    assert place("status", "--url").out.startswith(f"{url}/?token=")
+    assert place("chat", input="hello\n").out == "You said: hello\n"
+    assert f"daemon_ready url={url}\n" in place.log.read_text()
+    assert (place.data / "trunkline.port").stat().st_mode & 0o777 == 0o600
+    place.stop()
+    # What is left behind leads nobody to whoever listens there now.
+    with socket.create_server(("127.0.0.1", int(url.rpartition(":")[2]))) as stranger:
+        assert place("sessions", "list", "--json").json["total"] == 1
+        with holder(place):
+            assert why_not(place).endswith("and does not answer: It has not said at which port.")
+        stranger.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            stranger.accept()
+    # The next one says where it is.
+    place.start()
+    assert place("status", "--json").json["url"] != url
+
+
+def test_a_port_file_that_is_none(place: Place, impatient: None) -> None:
+    place.configure(http={"listen": "127.0.0.1:0"})
+    with holder(place):
+        (place.data / "admin.token").write_text("some-token\n")
+        (place.data / "trunkline.port").write_text("somewhere\n")
+        assert why_not(place).endswith("and does not answer: It has not said at which port.")
 
 
 def test_a_command_waits_for_another_to_end(place: Place) -> None:

@@ -65,6 +65,8 @@ def test_filters(running: Place) -> None:
     assert mine not in archived
     wide = ("--status", "archived", "--status", "active", "--channel", "api", "--account", "owner", "--kind", "dm")
     assert {mine, other} <= found(*wide, "--since", "1h")
+    assert found(*wide, "--until", "1h") == set()
+    assert {mine, other} <= found(*wide, "--until", "2999-01-31")
     assert found("--channel", "telegram") == set()
     assert found("--since", "2999-01-31T12:00", "--person", str(uuid.uuid4())) == set()
 
@@ -129,6 +131,8 @@ def test_ends(running: Place) -> None:
     said = running("sessions", "end", session, expect=1).sentence
     assert said.startswith(f"Session {session} has ended (cancelled)")
     assert running("sessions", "end", session, "--status", "archived").out == f"Session {session} is archived.\n"
+    ended = running("sessions", "end", running.new(), "--reason", "enough", "--json").json
+    assert (ended["status"], ended["metadata"]["reason"]) == ("completed", "enough")
 
 
 def test_a_session_that_is_not_there(running: Place) -> None:
@@ -152,3 +156,6 @@ def test_removing_is_asked_for(running: Place) -> None:
     assert running.session(session)["messageCount"] == 2
     assert running("sessions", "delete", session, "--yes").err == ""
     assert running("sessions", "show", session, expect=1).sentence == f"There is no session {session}."
+    session = running.say("hello")
+    gone = running("sessions", "delete", session, "--yes", "--json").json
+    assert (gone["id"], gone["removed"]["messages"]) == (session, 2)
