@@ -7,9 +7,9 @@ from collections import deque
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from channels.base import Accept, Outgoing
+from channels.base import Host, Outgoing
 from routing.errors import DeliveryFailed
-from routing.messages import Address, Inbound
+from routing.messages import Address, Incoming
 
 
 class Fault(StrEnum):
@@ -21,8 +21,10 @@ class Fault(StrEnum):
     CUT_AFTER = "cut_after"
     #: 429 with `retry_after`.
     RATE_LIMIT = "rate_limit"
-    #: Blocked, or deleted: it will never work.
+    #: It will never work.
     REFUSE = "refuse"
+    #: The chat is closed to us until somebody writes there.
+    BLOCK = "block"
     #: The call waits until `MemoryChannel.go_on` is set, then works.
     DELAY = "delay"
 
@@ -35,6 +37,7 @@ class Shown:
     address: Address
     text: str
     edits: int = 0
+    filename: str | None = None
 
 
 @dataclass(slots=True)
@@ -54,26 +57,38 @@ class MemoryChannel:
     started: asyncio.Event = field(default_factory=asyncio.Event)
     #: Set at every call, for tests that wait for one.
     called: asyncio.Event = field(default_factory=asyncio.Event)
-    _accept: Accept | None = None
+    #: Set: text is split at so many characters.
+    limit: int | None = None
+    silent_after: float | None = None
+    _host: Host | None = None
 
-    async def run(self, accept: Accept) -> None:
-        self._accept = accept
+    async def run(self, host: Host) -> None:
+        self._host = host
+        host.alive()
         self.started.set()
         try:
             await asyncio.get_running_loop().create_future()
         finally:
-            self._accept = None
+            self._host = None
             self.started.clear()
 
-    async def receive(self, message: Inbound) -> None:
-        """A person writes."""
-        if self._accept is None:
+    async def receive(self, what: Incoming) -> None:
+        """A person writes, changes or takes back."""
+        if self._host is None:
             raise RuntimeError("the channel is not running")
-        await self._accept(message)
+        await self._host.accept(what)
+
+    def edit_spacing(self, address: Address) -> float:
+        return 1.5
+
+    def split(self, text: str) -> list[str]:
+        if self.limit is None:
+            return [text]
+        return [text[start : start + self.limit] for start in range(0, len(text), self.limit)] or [text]
 
     async def send(self, item: Outgoing) -> str:
         lost = await self._fault()
-        shown = Shown(f"m{len(self.shown) + 1}", item.address, item.text)
+        shown = Shown(f"m{len(self.shown) + 1}", item.address, item.text, filename=item.filename)
         self.shown.append(shown)
         self._answer(lost)
         return shown.id
@@ -99,7 +114,9 @@ class MemoryChannel:
             case Fault.RATE_LIMIT:
                 raise DeliveryFailed("too many requests", retryable=True, retry_after=self.retry_after)
             case Fault.REFUSE:
-                raise DeliveryFailed("blocked by the user", retryable=False)
+                raise DeliveryFailed("refused", retryable=False)
+            case Fault.BLOCK:
+                raise DeliveryFailed("blocked by the user", retryable=False, blocked=True)
             case Fault.DELAY:
                 await self.go_on.wait()
             case Fault.CUT_AFTER:
