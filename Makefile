@@ -1,6 +1,6 @@
 # `make help` lists the targets. Tools run as `python -m` from .venv; the code runs from the checkout.
 .DEFAULT_GOAL := help
-.PHONY: help run test lint fmt bench lock wheel screenshots clean run-env dev-env
+.PHONY: help run test fuzz lint fmt bench lock wheel screenshots clean run-env dev-env
 
 PYTHON ?= $(shell for p in python3.11 python3; do $$p -c "" 2>/dev/null && echo $$p && break; done)
 PY := .venv/bin/python
@@ -58,7 +58,10 @@ run: run-env ## start the gateway: make run ARGS="--config config.toml"
 	@exec $(PY) -m gateway run $(ARGS)
 
 test: lint ## everything that CI runs: lint, then the tests with coverage
-	$(PY) -m pytest --cov --cov-report=term
+	$(PY) -m pytest -n 2 --dist loadfile --cov --cov-report=term
+
+fuzz: dev-env ## look for counterexamples that the tests do not have yet; ARGS="tests/store -k people"
+	HYPOTHESIS_PROFILE=fuzz $(PY) -m pytest $(ARGS)
 
 lint: dev-env ## style, types and the import rule
 	$(PY) -m ruff check

@@ -9,9 +9,9 @@ from gateway.config import Compaction
 from routing.access import Allowed, Decision, Facts, Policy, Reason, Refused, decide
 from routing.bindings import Route, Router
 from routing.keys import SessionKey, normalise_id
-from routing.messages import Inbound
+from routing.messages import Address, Inbound
 from routing.scopes import Person, Scopes, session_key
-from store import people, places
+from store import accounts, people, places
 from store.database import Database
 from store.people import PersonRow
 
@@ -33,6 +33,9 @@ class Rules:
     policies: Mapping[tuple[str, str], Policy]
     agents: Mapping[str, AgentRules]
 
+    def policy(self, address: Address) -> Policy:
+        return self.policies.get((address.channel, address.account), Policy())
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
@@ -53,15 +56,21 @@ def judge(db: Database, message: Inbound, rules: Rules) -> Judgement:
     """Decide about a message; nothing is written."""
     message = _in_its_current_chat(db, message)
     person = people.find(db, message.address.channel, message.sender.id)
-    route = rules.router.route(message)
-    if not message.text.strip():
+    route = _route(db, message, rules)
+    if not message.text.strip() and not message.attachments:
         decision: Decision = Refused(Reason.EMPTY)
     elif route is None or route.agent not in rules.agents:
         decision = Refused(Reason.NO_AGENT)
     else:
-        policy = rules.policies.get((message.address.channel, message.address.account), Policy())
-        decision = decide(policy, _facts(message, person, rules.agents[route.agent]))
+        decision = decide(rules.policy(message.address), _facts(message, person, rules.agents[route.agent]))
     return Judgement(message=message, person=person, route=route, decision=decision)
+
+
+def known_to(policy: Policy, judged: Judgement) -> bool:
+    """Whether the sender is more than somebody who may speak here."""
+    person = judged.person
+    listed = judged.message.sender.id in policy.allow
+    return listed or (person is not None and (person.owner or person.known))
 
 
 def key_for(judged: Judgement, person: Person, rules: Rules) -> SessionKey:
@@ -71,10 +80,21 @@ def key_for(judged: Judgement, person: Person, rules: Rules) -> SessionKey:
     return session_key(agent, judged.message, person, rules.agents[agent].scopes)
 
 
+def _route(db: Database, message: Inbound, rules: Rules) -> Route | None:
+    """What the owner chose for this chat goes before the bindings."""
+    chosen = accounts.chosen(db, message.address)
+    if chosen is not None and chosen in rules.agents:
+        return Route(chosen, "chosen with /agent", None)
+    return rules.router.route(message)
+
+
 def _in_its_current_chat(db: Database, message: Inbound) -> Inbound:
     address = message.address
     chat = places.current(db, address.channel, address.account, address.chat)
-    return message if chat == address.chat else replace(message, address=replace(address, chat=chat))
+    former = places.former(db, address.channel, address.account, chat)
+    if chat == address.chat and not former:
+        return message
+    return replace(message, address=replace(address, chat=chat), former_chats=former)
 
 
 def _facts(message: Inbound, person: PersonRow | None, agent: AgentRules) -> Facts:
@@ -82,6 +102,7 @@ def _facts(message: Inbound, person: PersonRow | None, agent: AgentRules) -> Fac
         peer_kind=message.peer_kind,
         chat=normalise_id(message.address.chat),
         sender=message.sender.id,
+        former_chats=message.former_chats,
         guild=None if message.guild is None else normalise_id(message.guild),
         is_bot=message.sender.is_bot,
         addressed=message.addressed,

@@ -9,7 +9,7 @@ from gateway.agents.protocol import PlanUpdate, TextDelta, ToolUpdate
 from gateway.clock import Clock
 from gateway.feed import Feed
 from gateway.persist import Persist
-from gateway.previews import Preview
+from gateway.presence import Presence
 from routing.errors import StoreUnavailable, TurnEnded, UnknownSession, UnknownTurn
 from store import turns
 from store.content import Content, Plan, Text, Tool
@@ -29,13 +29,13 @@ class Answer:
     """Collects the events of one run. As a context manager it keeps the row fresh while the run lasts."""
 
     def __init__(
-        self, persist: Persist, clock: Clock, feed: Feed, turn: int, preview: Preview | None, row: int | None
+        self, persist: Persist, clock: Clock, feed: Feed, turn: int, presence: Presence, row: int | None
     ) -> None:
         self._persist = persist
         self._clock = clock
         self._feed = feed
         self._turn = turn
-        self._preview = preview
+        self._presence = presence
         #: The row of the text that grows now; None until it was stored for the first time.
         self.row = row
         self._closed: list[str] = []
@@ -146,5 +146,4 @@ class Answer:
                 return  # the commit decides; a refresh is only a courtesy
             self._stored = text
         self._feed.changed(session_of(self._turn))
-        if self._preview is not None:
-            self._preview.show(self.text)
+        self._presence.show(self.text)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gateway import commands, phrases
-from gateway.commands import Stopped
+from gateway import arrivals, commands, phrases
+from gateway.arrivals import API, Taken
+from gateway.commands import Outcome, Stopped
 from gateway.explain import Explanation, explain
 from gateway.feed import Feed
 from gateway.health import Health
-from gateway.intake import API, Intake, Taken
+from gateway.intake import Intake
 from gateway.logs import Event, log
 from gateway.operations import Operations
 from routing.errors import SessionEnded, UnknownAccount, UnknownAgent
@@ -174,8 +175,25 @@ class Api:
     async def turn_text(self, session: Session, turn: Turn, role: Role) -> str:
         """The full instruction or answer of a turn."""
         rows = await self.store.read(lambda db: messages.between(db, session.id, turn.first_message, turn.last_message))
-        texts = [row.content.text for row in rows if row.role is role and isinstance(row.content, Text)]
+        texts = [
+            row.content.text
+            for row in rows
+            if row.role is role and isinstance(row.content, Text) and not row.superseded
+        ]
         return ("\n" if role is Role.USER else "\n\n").join(texts)
+
+    async def command(self, session_id: str, text: str) -> Outcome:
+        """A command of the owner in one session, with what it answers."""
+        self.intake.check()
+        now = self.intake.clock.now()
+        outcome = await self.intake.persist.once(
+            lambda db: arrivals.command(db, session_id, text, self.intake.rules, now)
+        )
+        if outcome.stopped is not None:
+            self.intake.end_run(outcome.stopped)
+        if outcome.again is not None:
+            self.intake.lanes.submit(outcome.again)
+        return outcome
 
     async def stop(self, session_id: str) -> Turn | None:
         """Stop the running turn; None if nothing runs."""

@@ -1,33 +1,87 @@
-"""Commands that people type. They do not queue; each takes effect in the transaction that accepts it."""
+"""Commands that people type or pick from a menu. They do not queue; each takes effect as it is accepted."""
 
 from __future__ import annotations
 
+import difflib
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from gateway import compaction, phrases
-from gateway.admission import AgentRules
+from channels.base import MenuItem
+from gateway import compaction, phrases, telling
+from gateway.admission import AgentRules, Rules
 from gateway.config import Strategy
 from routing.errors import NothingToUndo
-from routing.keys import SessionKey
-from store import compactions, inbox, outbox, sessions, turns
+from routing.keys import PeerKind, SessionKey
+from routing.messages import Inbound
+from store import accounts, compactions, inbox, outbox, sessions, turns
+from store.about import About
 from store.database import Database
 from store.ids import Micros
+from store.inbox import Arrival
 from store.outbox import Draft
-from store.records import OutboxState, Status, Turn
+from store.people import PersonRow
+from store.records import InboxItem, OutboxState, Status, Turn, TurnStatus
 from store.turns import Ending
 
-_COMMAND = re.compile(r"/([a-z]+)(?:@\w+)?(?:\s|$)")
+_COMMAND = re.compile(r"/([A-Za-z][A-Za-z0-9_]{0,31})(?:@\w+)?(?:\s+|$)")
 
 
 class Command(StrEnum):
-    COMPACT = "compact"
     HELP = "help"
     NEW = "new"
-    STATUS = "status"
     STOP = "stop"
+    RETRY = "retry"
+    RESEND = "resend"
+    STATUS = "status"
+    HISTORY = "history"
+    SESSIONS = "sessions"
+    EXPORT = "export"
+    AGENT = "agent"
+    COMPACT = "compact"
     UNCOMPACT = "uncompact"
+    WHY = "why"
+    WHOAMI = "whoami"
+    APPROVE = "approve"
+    #: What Telegram sends when somebody opens a bot for the first time.
+    START = "start"
+
+
+#: In a group these change or show what belongs to all: known people only.
+_FOR_KNOWN = frozenset({Command.NEW, Command.COMPACT, Command.UNCOMPACT, Command.EXPORT, Command.RETRY})
+
+_ARGUMENTS = {Command.AGENT: "name", Command.APPROVE: "code"}
+
+#: As platforms show it.
+MENU = tuple(
+    MenuItem(name=command, description=description, argument=_ARGUMENTS.get(Command(command)))
+    for command, description in phrases.COMMANDS.items()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """A message that begins like a command."""
+
+    #: None if there is no such command.
+    command: Command | None
+    name: str
+    argument: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A command with all that is known about who gave it, and where."""
+
+    typed: Typed
+    message: Inbound
+    key: SessionKey
+    person: PersonRow
+    #: The sender may do what known people may.
+    known: bool
+    #: How the agent was found, for `/why` and `/agent`.
+    matched_by: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,38 +94,43 @@ class Stopped:
 
 
 @dataclass(frozen=True, slots=True)
+class File:
+    name: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     text: str
+    file: File | None = None
     stopped: Stopped | None = None
+    #: A message that waits for a turn now.
+    again: InboxItem | None = None
 
 
-def parse(text: str) -> Command | None:
-    """The command that a message begins with. Words that only look like one are for the agent."""
+def parse(text: str) -> Typed | None:
+    """What a message begins with, if it looks like a command; a path or a fraction does not."""
     found = _COMMAND.match(text)
-    return Command(found[1]) if found is not None and found[1] in set(Command) else None
+    if found is None:
+        return None
+    name = found[1].lower()
+    command = Command(name) if name in set(Command) else None
+    return Typed(command, name, text[found.end() :].strip())
 
 
-def execute(db: Database, command: Command, key: SessionKey, agent: AgentRules, now: Micros) -> Outcome:
-    match command:
-        case Command.COMPACT:
-            return Outcome(_compact(db, key, agent, now))
-        case Command.UNCOMPACT:
-            return Outcome(_uncompact(db, key, now))
-        case Command.HELP:
-            return Outcome(phrases.HELP)
-        case Command.STATUS:
-            return Outcome(_status(db, key))
-        case Command.STOP:
-            stopped = stop(db, key, now)
-            waiting = inbox.waiting_count(db, key)
-            text = phrases.NOTHING_RUNNING if stopped is None else phrases.STOPPED
-            return Outcome(f"{text} {phrases.STILL_WAITING.format(count=waiting)}" if waiting else text, stopped)
-        case Command.NEW:
-            stopped = stop(db, key, now)
-            session = sessions.live(db, key)
-            if session is not None:
-                sessions.end(db, session, Status.COMPLETED, "new", now)
-            return Outcome(phrases.NEW_SESSION, stopped)
+def execute(db: Database, asked: Asked, rules: Rules, now: Micros) -> Outcome:
+    command = asked.typed.command
+    if command is None:
+        return Outcome(text=unknown(asked.typed.name))
+    if command in _FOR_KNOWN and asked.message.peer_kind is not PeerKind.DM and not asked.known:
+        return Outcome(text=phrases.KNOWN_ONLY)
+    return _HANDLERS[command](db, asked, rules, now)
+
+
+def unknown(name: str) -> str:
+    near = difflib.get_close_matches(name, list(phrases.COMMANDS), n=1)
+    hint = phrases.DID_YOU_MEAN.format(name=near[0]) if near else ""
+    return phrases.UNKNOWN_COMMAND.format(name=name, hint=hint)
 
 
 def stop(db: Database, key: SessionKey, now: Micros) -> Stopped | None:
@@ -90,11 +149,80 @@ def stop_turn(db: Database, turn: Turn, now: Micros) -> Stopped:
         shown = "".join(getattr(row.content, "text", "") for row in growing)
         text = f"{shown}\n\n{phrases.STOPPED}" if shown else phrases.STOPPED
         draft = Draft(address=address, text=text, turn=turn.id)
-        outbox.put_answer(db, [draft], OutboxState.READY, now)
+        outbox.put_answer(db, draft, OutboxState.READY, now)
     return Stopped(ended, address.place)
 
 
-def _compact(db: Database, key: SessionKey, agent: AgentRules, now: Micros) -> str:
+def _help(db: Database, asked: Asked, rules: Rules, now: Micros) -> Outcome:
+    return Outcome(text=phrases.HELP)
+
+
+def _stop(db: Database, asked: Asked, rules: Rules, now: Micros) -> Outcome:
+    stopped = stop(db, asked.key, now)
+    waiting = inbox.waiting_count(db, asked.key)
+    text = phrases.NOTHING_RUNNING if stopped is None else phrases.STOPPED
+    return Outcome(text=f"{text} {phrases.STILL_WAITING.format(count=waiting)}" if waiting else text, stopped=stopped)
+
+
+def _new(db: Database, asked: Asked, rules: Rules, now: Micros) -> Outcome:
+    stopped = stop(db, asked.key, now)
+    session = sessions.live(db, asked.key)
+    if session is not None:
+        sessions.end(db, session, Status.COMPLETED, "new", now)
+    return Outcome(text=phrases.NEW_SESSION, stopped=stopped)
+
+
+def _retry(db: Database, asked: Asked, rules: Rules, now: Micros) -> Outcome:
+    """The last request once more, as a message of whoever wants it again."""
+    last = telling.last_turn(db, asked.key)
+    if last is None:
+        return Outcome(text=phrases.NOTHING_TO_RETRY)
+    if last.status is TurnStatus.PENDING:
+        return Outcome(text=phrases.STILL_RUNNING)
+    arrival = Arrival(
+        external_id=f"{asked.message.external_id}/retry",
+        key=asked.key,
+        address=asked.message.address,
+        text=telling.instruction(db, last),
+        person=asked.person.id,
+        sender_name=asked.message.sender.name,
+        about=About(user=asked.message.sender.id, group=asked.message.peer_kind is not PeerKind.DM),
+    )
+    limit = rules.agents[asked.key.agent_id].max_waiting
+    return Outcome(text=phrases.RETRYING, again=inbox.accept(db, arrival, now, max_waiting=limit).item)
+
+
+def _resend(db: Database, asked: Asked, rules: Rules, now: Micros) -> Outcome:
+    """The last finished answer again, from the history: no new run."""
+    return Outcome(text=telling.last_answer(db, asked.key) or phrases.NOTHING_TO_RESEND)
+
+
+def _agent(db: Database, asked: Asked, rules: Rules, now: Micros) -> Outcome:
+    wanted = asked.typed.argument
+    names = ", ".join(rules.agents)
+    if not wanted:
+        text = phrases.AGENT.format(agent=asked.key.agent_id, matched_by=asked.matched_by)
+        return Outcome(text=f"{text} {phrases.AGENTS.format(names=names)}" if asked.person.owner else text)
+    if not asked.person.owner:
+        return Outcome(text=phrases.OWNER_ONLY)
+    if wanted == "default":
+        accounts.choose(db, asked.message.address, None)
+        return Outcome(text=phrases.AGENT_UNCHOSEN)
+    if wanted not in rules.agents:
+        return Outcome(text=phrases.NO_AGENT_CALLED.format(name=wanted, names=names))
+    accounts.choose(db, asked.message.address, wanted)
+    return Outcome(text=phrases.AGENT_CHOSEN.format(agent=wanted))
+
+
+def _compact(db: Database, asked: Asked, rules: Rules, now: Micros) -> Outcome:
+    return Outcome(text=compact(db, asked.key, rules.agents[asked.key.agent_id], now))
+
+
+def _uncompact(db: Database, asked: Asked, rules: Rules, now: Micros) -> Outcome:
+    return Outcome(text=uncompact(db, asked.key, now))
+
+
+def compact(db: Database, key: SessionKey, agent: AgentRules, now: Micros) -> str:
     """The receipt has the numbers that the next turn will see."""
     session = sessions.live(db, key)
     if session is None:
@@ -109,7 +237,7 @@ def _compact(db: Database, key: SessionKey, agent: AgentRules, now: Micros) -> s
     return phrases.COMPACTED.format(before=done.tokens_before, after=done.tokens_after)
 
 
-def _uncompact(db: Database, key: SessionKey, now: Micros) -> str:
+def uncompact(db: Database, key: SessionKey, now: Micros) -> str:
     session = sessions.live(db, key)
     try:
         if session is None:
@@ -121,8 +249,43 @@ def _uncompact(db: Database, key: SessionKey, now: Micros) -> str:
     return phrases.UNCOMPACTED.format(strategy=undone.strategy)
 
 
-def _status(db: Database, key: SessionKey) -> str:
-    session = sessions.live(db, key)
-    messages = 0 if session is None else session.message_count
-    waiting = inbox.waiting_count(db, key)
-    return phrases.STATUS.format(agent=key.agent_id, messages=messages, waiting=waiting)
+def _export(db: Database, asked: Asked, rules: Rules, now: Micros) -> Outcome:
+    transcript = telling.transcript(db, asked.key)
+    if transcript is None:
+        return Outcome(text=phrases.NOTHING_TO_EXPORT)
+    return Outcome(text=phrases.EXPORTED, file=File("conversation.md", transcript))
+
+
+def _told(tell: Callable[[Database, SessionKey], str]) -> Callable[[Database, Asked, Rules, Micros], Outcome]:
+    return lambda db, asked, rules, now: Outcome(text=tell(db, asked.key))
+
+
+def _why(db: Database, asked: Asked, rules: Rules, now: Micros) -> Outcome:
+    return Outcome(text=telling.why(db, asked.message.address, asked.key, asked.matched_by, now))
+
+
+def _whoami(db: Database, asked: Asked, rules: Rules, now: Micros) -> Outcome:
+    return Outcome(text=telling.whoami(asked.message, asked.person, known=asked.known))
+
+
+def _sessions(db: Database, asked: Asked, rules: Rules, now: Micros) -> Outcome:
+    return Outcome(text=telling.conversations(db, asked.key, asked.person, now))
+
+
+_HANDLERS: dict[Command, Callable[[Database, Asked, Rules, Micros], Outcome]] = {
+    Command.HELP: _help,
+    Command.START: _help,
+    Command.NEW: _new,
+    Command.STOP: _stop,
+    Command.RETRY: _retry,
+    Command.RESEND: _resend,
+    Command.STATUS: _told(telling.status),
+    Command.HISTORY: _told(telling.history),
+    Command.SESSIONS: _sessions,
+    Command.EXPORT: _export,
+    Command.AGENT: _agent,
+    Command.COMPACT: _compact,
+    Command.UNCOMPACT: _uncompact,
+    Command.WHY: _why,
+    Command.WHOAMI: _whoami,
+}

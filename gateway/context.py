@@ -69,6 +69,8 @@ def _tail(db: Database, session: int, before: int, cut: Cut, budget: int) -> tup
     while before > cut.floor + 1:
         page = messages.page(db, session, HistoryOptions(limit=_PAGE, before=before))
         for stored in reversed(page):
+            if stored.superseded:
+                continue
             message = _trim(stored) if stored.seq <= cut.trimmed else stored
             cost = tokens.of_message(message)
             if message.seq <= cut.floor or spent + cost > budget:

@@ -17,14 +17,17 @@ from gateway.admission import AgentRules, Rules
 from gateway.agents.builtin import BuiltinAgent
 from gateway.agents.protocol import Agent
 from gateway.api import Api
+from gateway.arrivals import API
 from gateway.clock import Clock, SystemClock
-from gateway.config import AgentConfig, Config
+from gateway.config import Account, AgentConfig, Config, DiscordTable, TelegramTable
 from gateway.delivery import Delivery
 from gateway.feed import Feed
+from gateway.files import Files
+from gateway.floods import Floods
 from gateway.health import DiskGuard, Health
 from gateway.http.app import application, serve
 from gateway.http.auth import local_token
-from gateway.intake import API, Intake
+from gateway.intake import Intake
 from gateway.lanes import AgentLimits, Lanes
 from gateway.logs import Event, log, mask
 from gateway.operations import Operations
@@ -125,18 +128,18 @@ class Daemon:
         delivery = Delivery(persist, channels, clock, tasks)
         answering = {name: Answering(agent=agent, config=config.agents[name]) for name, agent in self._agents.items()}
         streaming = frozenset((one.channel, one.name) for one in config.accounts if one.streaming)
+        disk = DiskGuard(config.gateway.data_dir, config.gateway.disk_reserve_mb * 2**20, health)
         turns = Turns(
-            store=store,
             persist=persist,
             clock=clock,
             delivery=delivery,
             feed=feed,
+            files=Files(config.gateway.data_dir, persist, delivery, disk, clock),
             agents=answering,
             streaming=streaming,
         )
         limits = {name: AgentLimits(queue=one.queue, max_turns=one.max_turns) for name, one in config.agents.items()}
-        lanes = Lanes(turns, limits, tasks)
-        disk = DiskGuard(config.gateway.data_dir, config.gateway.disk_reserve_mb * 2**20, health)
+        lanes = Lanes(turns, limits, clock, tasks)
         intake = Intake(
             persist=persist,
             rules=rules_of(config, self._agents),
@@ -145,6 +148,7 @@ class Daemon:
             delivery=delivery,
             feed=feed,
             disk=disk,
+            floods=Floods(clock),
             clock=clock,
             closed=True,
         )
@@ -188,7 +192,7 @@ class Daemon:
         clock, intake = self._clock, running.intake
         idle = self._config.gateway.idle_minutes * 60
         started = [
-            tasks.create_task(supervision.keep_running(channel, intake.accept, clock, health), name="channel")
+            tasks.create_task(supervision.keep_running(channel, intake, clock, health), name="channel")
             for channel in running.channels.values()
         ]
         sweep = supervision.sweep(persist, clock, idle, self._config.retention)
@@ -241,10 +245,25 @@ def _channels(config: Config) -> Iterator[Channel]:
     """The HTTP API is always there; the accounts are what the configuration names."""
     yield WebChannel(*API)
     for account in config.accounts:
-        if account.channel == "memory":
-            yield MemoryChannel(account.name)
-        else:
-            yield WebChannel(account.channel, account.name)
+        yield _channel(account)
+
+
+def _channel(account: Account) -> Channel:
+    """The platforms' libraries are imported on use: each costs memory and time to start."""
+    match account.table:
+        case TelegramTable() as telegram:
+            from channels.telegram import TelegramChannel
+
+            return TelegramChannel(account.name, telegram.token.get_secret_value(), telegram.base_url)
+        case DiscordTable() as discord:
+            from channels.discord import DiscordChannel
+
+            token = discord.token.get_secret_value()
+            return DiscordChannel(account.name, token, discord.base_url, discord.gateway_url)
+        case _ if account.channel == "memory":
+            return MemoryChannel(account.name)
+        case _:
+            return WebChannel(account.channel, account.name)
 
 
 def rules_of(config: Config, agents: Mapping[str, Agent]) -> Rules:

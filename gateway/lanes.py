@@ -8,10 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import takewhile
 
+from gateway.clock import Clock
 from gateway.config import QueueMode
 from gateway.turn import Turns
 from routing.keys import SessionKey
 from routing.messages import Address
+from store.ids import Micros
 from store.records import InboxItem
 
 
@@ -27,6 +29,10 @@ class _Waiting:
     item: int
     #: Messages from the same place and person may be collected into one turn.
     origin: tuple[str, str | None, int | None]
+    #: The first message of the thought that this one belongs to.
+    thought: int
+    #: Until then more of it may come.
+    open_until: Micros
 
 
 @dataclass(slots=True)
@@ -36,11 +42,14 @@ class _Lane:
     unfinished: deque[int] = field(default_factory=deque)
     turn: asyncio.Task[None] | None = None
     task: asyncio.Task[None] | None = None
+    #: While more of the first thought may come.
+    pause: asyncio.Future[None] | None = None
 
 
 class Lanes:
-    def __init__(self, turns: Turns, limits: Mapping[str, AgentLimits], tasks: asyncio.TaskGroup) -> None:
+    def __init__(self, turns: Turns, limits: Mapping[str, AgentLimits], clock: Clock, tasks: asyncio.TaskGroup) -> None:
         self._turns = turns
+        self._clock = clock
         self._limits = limits
         self._tasks = tasks
         self._slots = {name: asyncio.Semaphore(limit.max_turns) for name, limit in limits.items()}
@@ -49,7 +58,11 @@ class Lanes:
 
     def submit(self, item: InboxItem) -> None:
         """A message waits; it is in the store already."""
-        self._lane(item.key).waiting.append(_Waiting(item.id, _origin(item.address, item.person)))
+        origin = _origin(item.address, item.person)
+        lane = self._lane(item.key)
+        lane.waiting.append(_Waiting(item.id, origin, item.thought or item.id, item.open_until))
+        if lane.pause is not None:
+            lane.pause.cancel()  # perhaps the thought is complete now
 
     def resume(self, key: SessionKey, turn: int) -> None:
         """A turn that has to run again goes before everything that waits."""
@@ -90,10 +103,25 @@ class Lanes:
         slot = self._slots.get(agent) or asyncio.Semaphore()
         try:
             while (lane.waiting or lane.unfinished) and not self._closing:
+                await self._settle(lane)
                 async with slot:
                     await self._one(agent, lane)
         finally:
             del self._lanes[key]
+
+    async def _settle(self, lane: _Lane) -> None:
+        """Wait while more of the first thought may come; what does not promise more is not delayed."""
+        while lane.waiting and not lane.unfinished:
+            thought = _thought(lane)
+            rest = (thought[-1].open_until - self._clock.now()) / 1_000_000
+            if rest <= 0 or len(thought) < len(lane.waiting):
+                return
+            lane.pause = asyncio.ensure_future(self._clock.sleep(rest))
+            try:
+                await asyncio.wait({lane.pause})
+            finally:
+                lane.pause.cancel()
+                lane.pause = None
 
     async def _one(self, agent: str, lane: _Lane) -> None:
         """Run one turn in a task of its own, so that stopping it does not end the lane."""
@@ -115,12 +143,18 @@ class Lanes:
         first = lane.waiting[0]
         limits = self._limits.get(agent)
         if limits is None or limits.queue is QueueMode.FOLLOWUP:
-            taken = [first]
+            taken = _thought(lane)
         else:
             taken = list(takewhile(lambda one: one.origin == first.origin, lane.waiting))
         for _ in taken:
             lane.waiting.popleft()
         return [one.item for one in taken]
+
+
+def _thought(lane: _Lane) -> list[_Waiting]:
+    """The messages at the head of a lane that are one thought."""
+    first = lane.waiting[0]
+    return list(takewhile(lambda one: one.thought == first.thought, lane.waiting))
 
 
 def _origin(address: Address, person: int | None) -> tuple[str, str | None, int | None]:

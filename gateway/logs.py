@@ -48,7 +48,17 @@ class Event(StrEnum):
     DELIVERY_RETRY = "delivery_retry"
     DELIVERY_UNCERTAIN = "delivery_uncertain"
     DELIVERY_PARKED = "delivery_parked"
+    MESSAGE_EDITED = "message_edited"
+    MESSAGE_CANCELLED = "message_cancelled"
+    CHAT_MOVED = "chat_moved"
+    PERSON_APPROVED = "person_approved"
+    PERSON_REVOKED = "person_revoked"
+    AGENT_STUCK = "agent_stuck"
+    MODEL_READY = "model_ready"
+    MODEL_FAILED = "model_failed"
+    FILE_FAILED = "file_failed"
     CHANNEL_CONNECTED = "channel_connected"
+    CHANNEL_TROUBLE = "channel_trouble"
     CHANNEL_FAILED = "channel_failed"
     PERSON_FORGOTTEN = "person_forgotten"
     BACKUP_MADE = "backup_made"
@@ -98,6 +108,8 @@ def setup(format: LogFormat, level: int, secrets: Iterable[str]) -> None:
     # A log that cannot be written must not spill what it was to write, unmasked, to stderr.
     logging.raiseExceptions = False
     logging.getLogger("aiohttp.access").disabled = True
+    # It tells every rule that it tries.
+    logging.getLogger("markdown_it").setLevel(logging.WARNING)
 
 
 def mask(secret: str) -> None:

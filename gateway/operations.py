@@ -9,17 +9,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gateway import commands
+from gateway import commands, files
 from gateway.health import Component, Health
 from gateway.intake import Intake
 from gateway.logs import Event, log
-from routing.errors import DiskLow, StoreUnavailable, UnknownAgent
-from store import backup, exchange, forgetting, moving, people, reports, search, sessions, turns, upkeep
+from routing.errors import DiskLow, OwnerProtected, PersonConfigured, StoreUnavailable, UnknownAgent
+from store import backup, exchange, forgetting, moving, pairings, people, reports, search, sessions, turns, upkeep
 from store.database import NAME, Database, Store
 from store.exchange_reader import Package
 from store.forgetting import Forgotten
 from store.moving import Move
-from store.people import Configured
+from store.pairings import Pairing
+from store.people import Configured, PersonRow
 from store.records import Session, Turn
 from store.reports import By, Counts, Somebody, Tokens, Usage
 from store.search import Found
@@ -84,6 +85,28 @@ class Operations:
     async def people(self, limit: int, offset: int) -> tuple[list[Somebody], int]:
         return await self.store.read(lambda db: reports.everybody(db, limit, offset))
 
+    async def pairings(self) -> list[Pairing]:
+        return await self.store.read(lambda db: pairings.waiting(db, self.intake.clock.now()))
+
+    async def refuse(self, code: str) -> Pairing:
+        return await self.intake.persist.once(lambda db: pairings.take(db, code, self.intake.clock.now()))
+
+    async def revoke(self, name: str) -> PersonRow:
+        """Whoever was let in is a stranger again."""
+
+        def revoke(db: Database) -> PersonRow:
+            person = forgetting.resolve(db, name)
+            if person.config_name is not None:
+                raise PersonConfigured(person=name, name=person.config_name)
+            if person.owner:
+                raise OwnerProtected
+            people.make_known(db, person.id, known=False)
+            return people.get(db, person.id)
+
+        person = await self.intake.persist.once(revoke)
+        log(Event.PERSON_REVOKED, person=person.public_id)
+        return person
+
     async def status(self) -> Status:
         return Status(
             counts=await self.store.read(reports.counts),
@@ -118,6 +141,7 @@ class Operations:
 
         session, running = await self.intake.persist.once(remove)
         self._end_runs([] if running is None else [running])
+        await asyncio.to_thread(files.remove_session, self.store.path.parent, session.public_id)
         self.intake.feed.changed(session.id)
         log(Event.SESSION_REMOVED, session=session_id, messages=session.message_count)
         return session
@@ -158,6 +182,7 @@ class Operations:
             await self.store.read(lambda db: upkeep.require_room_to_scrub(db, self.store.path))
             done, running = await self.intake.persist.once(lambda db: self._forget(db, name, really))
             self._end_runs(running)
+            await asyncio.to_thread(_remove_files, self.store.path.parent, done)
             scrubbed = await self._scrub()
         log(Event.PERSON_FORGOTTEN, person=done.person, sessions=done.sessions, messages=done.messages)
         return Forgetting(
@@ -194,3 +219,9 @@ class Operations:
         for turn in ended:
             self.intake.turns.stop(turn.id)
             self.intake.feed.changed(turn.session)
+
+
+def _remove_files(data_dir: Path, done: Forgotten) -> None:
+    for session in done.session_ids:
+        files.remove_session(data_dir, session)
+    files.remove_of(data_dir, done.message_ids)

@@ -26,6 +26,9 @@ class Persist:
         self._clock = clock
         self._health = health
 
+    async def read(self, query: Operation[T]) -> T:
+        return await self._store.read(query)
+
     async def once(self, operation: Operation[T]) -> T:
         try:
             result = await self._store.write(operation)

@@ -2,29 +2,87 @@
 
 from __future__ import annotations
 
-HELP = """Write to me and the agent answers. Commands:
-/new – start a new conversation
-/stop – stop the running answer
-/compact – set old messages aside to make room; nothing is lost
-/uncompact – take the last compaction back
-/status – what is going on here
-/help – this list"""
+#: Commands with what they do, as help and menus show them.
+COMMANDS = {
+    "help": "what I understand",
+    "new": "start a new conversation",
+    "stop": "stop the running answer",
+    "retry": "answer the last request once more",
+    "resend": "show the last answer again",
+    "status": "what is going on here",
+    "history": "the last messages of this conversation",
+    "sessions": "your conversations",
+    "export": "this conversation as a file",
+    "agent": "who answers here",
+    "compact": "set old messages aside to make room; nothing is lost",
+    "uncompact": "take the last compaction back",
+    "why": "why a message was not answered",
+    "whoami": "who you are to me",
+}
+
+HELP = "\n".join(
+    ["Write to me and the agent answers. Commands:", *(f"/{name} – {does}" for name, does in COMMANDS.items())]
+)
 
 STOPPED = "Stopped."
 NOTHING_RUNNING = "Nothing is running."
 STILL_WAITING = "{count} more waiting; they go on."
 NEW_SESSION = "A new conversation starts with your next message."
 STATUS = "Agent {agent}, {messages} messages in this conversation, {waiting} waiting."
+STATUS_RUNNING = "An answer is on its way."
+STATUS_IDLE = "Nothing is running."
+UNKNOWN_COMMAND = "There is no command /{name}.{hint} /help lists them all."
+DID_YOU_MEAN = " Did you mean /{name}?"
+KNOWN_ONLY = "In a group only people I know can do that. /whoami tells what I know of you."
+OWNER_ONLY = "Only the owner can do that."
+NOTHING_TO_RETRY = "There is nothing to retry yet."
+STILL_RUNNING = "The last request is still being answered. /stop ends it."
+RETRYING = "Once more."
+NOTHING_TO_RESEND = "There is no finished answer to show again."
+AGENT = "Here {agent} answers (chosen by: {matched_by})."
+AGENTS = "There are: {names}. /agent NAME chooses one for this chat, /agent default undoes it."
+AGENT_CHOSEN = "From now on {agent} answers here. Each agent has a conversation of its own."
+AGENT_UNCHOSEN = "The bindings of the configuration decide again who answers here."
+NO_AGENT_CALLED = "There is no agent called {name}. There are: {names}."
+NOTHING_TO_EXPORT = "There is nothing to export yet."
+EXPORTED = "This conversation so far:"
+NO_HISTORY = "Nothing was said in this conversation yet."
+HISTORY = "The last of {count} messages:"
+NO_SESSIONS = "There are no conversations yet."
+SESSIONS = "Your conversations here ({total}), the newest first:"
+UNTITLED = "(without a title)"
+WHY_HERE = "Here {agent} answers (chosen by: {matched_by})."
+WHY_NOTHING = "No message of this chat was turned away lately."
+WHY_REFUSED = "The last message that was not answered, {minutes} min ago: {sentence} ({reason})."
+WHOAMI = "You are {user}, {role}. This chat is {chat}."
+ROLES = {"owner": "the owner", "known": "known to me", "unknown": "not known to me"}
+SPEAKERS = {"user": "You", "agent": "Agent", "system": "Note"}
+
+PAIRING = """I do not know you yet ({user}), so somebody has to let you in.
+Your code: {code}
+
+Give it to the owner of this bot. It is good for one hour; your message waits and is answered then."""
+APPROVED = "{name} ({user}) is approved."
+FLOOD = "Too many messages in a short time. What came after this is not answered; wait a minute, please."
+
 COMPACTED = "Compacted: about {before} tokens of context became {after}. /uncompact takes it back."
 UNCOMPACTED = "The last compaction ({strategy}) is taken back; the agent sees the older messages again."
 NOTHING_TO_COMPACT = "There is nothing to compact yet."
 LANE_FULL = "Not taken: {limit} messages are already waiting here. Wait for an answer, or send /stop."
 MAYBE_REPEAT = "(This may be a repeat: it is not certain that the first one arrived.)"
 
+STILL_WORKING = "Still working ({minutes} min)…"
+ANSWERED_BELOW = "Answered below."
+REST_IN_FILE = "(The whole answer is in the file below.)"
+
 FAILED = "That did not work. {why}"
 FAILED_UNEXPECTED = "Something went wrong on our side (error {error_id}). Please try again."
 BROKEN_OFF = "the answer broke off before its end."
 EMPTY_ANSWER = "the agent gave no answer."
+MODEL_NOT_STARTED = "the local model could not be started. The log of the gateway says why."
+MODEL_SLOW = "the local model was not ready within {seconds:g} seconds."
+MODEL_GONE = "the file of the local model is gone. The owner can get it again: trunkline local fetch."
+MODEL_DIED = "the local model broke down in the middle of its answer and is started again. Please ask once more."
 INTERRUPTED = "The gateway was restarted while this was being answered. Send it again if you still need it."
 QUARANTINED = "This message was being answered each time the gateway went down, so it is set aside. Please rephrase it."
 NO_SUCH_AGENT = "The agent {agent} is no longer configured."

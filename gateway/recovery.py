@@ -33,6 +33,8 @@ class Found:
     interrupted: int
     quarantined: tuple[Turn, ...]
     places: tuple[str, ...]
+    #: Places that a platform wants left alone, and until when.
+    holds: Mapping[str, Micros]
 
 
 def look(db: Database, agents: Mapping[str, AgentRules], now: Micros) -> Found:
@@ -61,12 +63,14 @@ def look(db: Database, agents: Mapping[str, AgentRules], now: Micros) -> Found:
         again=tuple(again),
         interrupted=interrupted,
         quarantined=tuple(quarantined),
-        places=tuple(outbox.places(db)),
+        places=tuple(outbox.open_places(db)),
+        holds=outbox.holds(db, now),
     )
 
 
 def take_up(found: Found, lanes: Lanes, delivery: Delivery) -> None:
     """Hand over what was found: unfinished turns go before what waits in the same lane."""
+    delivery.restore(found.holds)
     for key, turn in found.again:
         lanes.resume(key, turn)
     for item in found.waiting:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
 from functools import partial
 
-from channels.base import Accept, Channel
+from channels.base import Channel
 from gateway.clock import Clock
 from gateway.config import Retention
 from gateway.health import DiskGuard, Health
+from gateway.hosting import ChannelHost, component
+from gateway.intake import Intake
 from gateway.logs import Event, log
 from gateway.persist import Persist
-from routing.errors import StoreUnavailable
-from store import inbox, outbox, retention, search, sessions
+from routing.errors import ChannelSilent, StoreUnavailable
+from store import inbox, outbox, overheard, retention, search, sessions
 from store.database import Database, Store
 from store.ids import Micros
 from store.retention import Removed
@@ -23,6 +26,8 @@ _FIRST_PAUSE = 1.0
 _LONGEST_PAUSE = 60.0
 _SWEEP_EVERY = 60.0
 _WATCH_EVERY = 5.0
+#: How long a channel may take to close what it opened, in seconds.
+_CLOSING = 5.0
 _WRITER_MUST_ANSWER = 10.0
 _DAY = 86_400 * 1_000_000
 
@@ -31,17 +36,18 @@ _BATCHES = 50
 _KEEP = Retention()
 
 
-async def keep_running(channel: Channel, accept: Accept, clock: Clock, health: Health) -> None:
-    """Run a channel for ever. When it falls, the others and the daemon go on."""
-    name = f"channel {channel.name}.{channel.account}"
+async def keep_running(channel: Channel, intake: Intake, clock: Clock, health: Health) -> None:
+    """Run a channel for ever. When it falls or goes silent, the others and the daemon go on."""
+    name = component(channel)
     pause = _FIRST_PAUSE
     while True:
         began = clock.monotonic()
-        health.report(name, True)
-        log(Event.CHANNEL_CONNECTED, channel=channel.name, account=channel.account)
         try:
-            await channel.run(accept)
+            await _run(channel, intake, clock, health)
             why = "it ended by itself"
+        except ChannelSilent as exc:
+            why = str(exc)
+            log(Event.CHANNEL_FAILED, logging.ERROR, channel=channel.name, account=channel.account, why=why)
         except Exception as exc:  # whatever a library raises
             # For everybody who may ask how the daemon is; what a library says can hold a token.
             why = f"{type(exc).__name__}, see the log"
@@ -51,6 +57,36 @@ async def keep_running(channel: Channel, accept: Accept, clock: Clock, health: H
             pause = _FIRST_PAUSE
         await clock.sleep(pause)
         pause = min(pause * 2, _LONGEST_PAUSE)
+
+
+async def _run(channel: Channel, intake: Intake, clock: Clock, health: Health) -> None:
+    """Until it ends, or until it has given no sign of life for too long: connected is not alive."""
+    last = clock.monotonic()
+
+    def alive() -> None:
+        nonlocal last
+        last = clock.monotonic()
+
+    running = asyncio.create_task(channel.run(ChannelHost(channel, intake, health, alive)), name="channel")
+    try:
+        while not running.done():
+            if channel.silent_after is None:
+                await asyncio.wait({running})
+                break
+            rest = last + channel.silent_after - clock.monotonic()
+            if rest <= 0:
+                raise ChannelSilent(seconds=channel.silent_after)
+            watch = asyncio.ensure_future(clock.sleep(rest))
+            try:
+                await asyncio.wait({running, watch}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                watch.cancel()
+        await running
+    finally:
+        running.cancel()
+        with contextlib.suppress(TimeoutError):
+            async with clock.timeout(_CLOSING):
+                await asyncio.wait({running})
 
 
 async def sweep(persist: Persist, clock: Clock, idle_seconds: float, keep: Retention = _KEEP) -> None:
@@ -69,6 +105,7 @@ async def tidy(persist: Persist, now: Micros, idle_seconds: float, keep: Retenti
         await persist.once(lambda db: inbox.prune(db, now - keep.inbox_days * _DAY))
     if keep.outbox_days:
         await persist.once(lambda db: outbox.prune(db, now - keep.outbox_days * _DAY))
+    await persist.once(lambda db: overheard.prune(db, now - _DAY))
     if keep.sessions_days:
         await _remove(persist, partial(retention.remove_sessions, before=now - keep.sessions_days * _DAY))
     if keep.messages_days:

@@ -10,21 +10,24 @@ from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from gateway import compaction, context, phrases
+from gateway import attribution, compaction, context, phrases
 from gateway.agents.protocol import Agent, Done, TurnContext
 from gateway.answer import GONE, Answer
 from gateway.clock import Clock
 from gateway.config import AgentConfig, Strategy
 from gateway.delivery import Delivery
 from gateway.feed import Feed
+from gateway.files import Files
 from gateway.logs import Event, log
 from gateway.persist import Persist
+from gateway.presence import Presence
 from gateway.previews import Preview
+from gateway.runs import Run
 from routing.errors import AgentFailed, StoreError, TurnRunning, TurnTimedOut
 from routing.messages import Address
-from store import inbox, outbox, people, sessions, turns
+from store import inbox, outbox, overheard, people, sessions, turns
 from store.content import Text
-from store.database import Database, Store
+from store.database import Database
 from store.ids import Micros
 from store.outbox import Draft
 from store.records import Delivery as Delivered
@@ -38,6 +41,8 @@ SUMMARY = 1024
 TITLE = 80
 
 _RETRY_BEGIN = 0.5
+#: After a longer run the answer is a message that notifies, in seconds.
+_LONG_RUN = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +65,8 @@ class Started:
     row: int | None = None
     #: The message in which it had begun to show it.
     preview: Delivered | None = None
+    #: Files came with the messages.
+    files: bool = False
 
 
 @dataclass(slots=True)
@@ -74,19 +81,19 @@ class Turns:
     def __init__(
         self,
         *,
-        store: Store,
         persist: Persist,
         clock: Clock,
         delivery: Delivery,
         feed: Feed,
+        files: Files,
         agents: Mapping[str, Answering],
         streaming: frozenset[tuple[str, str]],
     ) -> None:
-        self._store = store
         self._persist = persist
         self._clock = clock
         self._delivery = delivery
         self._feed = feed
+        self._files = files
         self._agents = agents
         #: The channel accounts on which answers are shown while they grow.
         self._streaming = streaming
@@ -149,27 +156,27 @@ class Turns:
         agent_id = started.session.key.agent_id
         answering = self._agents.get(agent_id)
         if answering is None:
-            await self._fail(started, phrases.NO_SUCH_AGENT.format(agent=agent_id), "unknown_agent")
+            await self._fail(started, began, phrases.NO_SUCH_AGENT.format(agent=agent_id), "unknown_agent")
             return
         config = answering.config
         try:
             answer, done = await self._ask(answering, started)
             held = config.compaction.strategy is not Strategy.NONE
-            turn = await self._commit(started, answer, done, held=held)
+            turn = await self._commit(started, answer, done, began, held=held)
         except GONE:
             return
         except TurnTimedOut:
             seconds = config.turn_timeout
             log(Event.TURN_TIMEOUT, logging.WARNING, session=started.session.public_id, turn=started.turn.seq)
-            await self._fail(started, phrases.TIMED_OUT.format(seconds=seconds), "turn_timed_out")
+            await self._fail(started, began, phrases.TIMED_OUT.format(seconds=seconds), "turn_timed_out")
             return
         except AgentFailed as failure:
-            await self._fail(started, failure.why, failure.code, detail=failure.detail)
+            await self._fail(started, began, failure.why, failure.code, detail=failure.detail)
             return
         except Exception as exc:  # one turn's trouble is not the daemon's
             error_id = secrets.token_hex(4)
             why = phrases.FAILED_UNEXPECTED.format(error_id=error_id)
-            await self._fail(started, why, "unexpected", error_id=error_id, exc=exc)
+            await self._fail(started, began, why, "unexpected", error_id=error_id, exc=exc)
             return
         if held:
             await compaction.after_run(self._persist, self._clock, turn, config.compaction, config.context_window)
@@ -189,8 +196,11 @@ class Turns:
     async def _ask(self, answering: Answering, started: Started) -> tuple[Answer, Done]:
         """Stream the agent's answer; what grows is stored and shown on the way."""
         config = answering.config
-        given = await self._store.read(lambda db: context.load(db, started.turn, config.context_window))
-        answer = Answer(self._persist, self._clock, self._feed, started.turn.id, self._preview(started), started.row)
+        if started.files:
+            await self._files.fetch(started.turn)
+        given = await self._persist.read(lambda db: context.load(db, started.turn, config.context_window))
+        presence = self._presence(started)
+        answer = Answer(self._persist, self._clock, self._feed, started.turn.id, presence, started.row)
         turn = TurnContext(
             agent=started.session.key.agent_id,
             session_id=started.session.public_id,
@@ -200,8 +210,14 @@ class Turns:
             instruction=given.instruction,
         )
         try:
-            async with self._clock.timeout(config.turn_timeout), answer:
-                done = await _listen(answering.agent, turn, answer)
+            # The run is outside the deadline: an agent that cleans up for too long does not lose its answer.
+            async with (
+                Run(answering.agent, turn, self._clock) as run,
+                self._clock.timeout(config.turn_timeout),
+                presence,
+                answer,
+            ):
+                done = await _listen(run, answer)
         except TimeoutError as exc:
             raise TurnTimedOut(seconds=config.turn_timeout) from exc
         if done is None:
@@ -210,33 +226,43 @@ class Turns:
             raise AgentFailed(phrases.EMPTY_ANSWER)
         return answer, done
 
-    def _preview(self, started: Started) -> Preview | None:
+    def _presence(self, started: Started) -> Presence:
+        """What people see of the run while it lasts."""
         address = started.address
-        if (address.channel, address.account) not in self._streaming:
-            return None
-        draft = Draft(address=address, text="", turn=started.turn.id)
-        return Preview(self._delivery, self._persist, self._clock, draft, started.preview)
+        channel = self._delivery.channel(address)
+        preview = None
+        if channel is not None and (address.channel, address.account) in self._streaming:
+            draft = Draft(address=address, text="", turn=started.turn.id)
+            preview = Preview(self._delivery, self._persist, self._clock, draft, channel, started.preview)
+        return Presence(self._delivery, self._clock, address, channel, preview)
 
-    async def _commit(self, started: Started, answer: Answer, done: Done, *, held: bool) -> Turn:
+    def _notifies(self, started: Started, began: float) -> bool:
+        """A preview that people have stopped looking at is no answer: they are told by a new message."""
+        late = self._clock.monotonic() - began > _LONG_RUN
+        return late or self._delivery.spoken_since(started.address, began)
+
+    async def _commit(self, started: Started, answer: Answer, done: Done, began: float, *, held: bool) -> Turn:
         """One transaction: the answer, its tokens, the end of the turn, and the message that will carry it."""
         ending = Ending(answer_summary=summary(answer.text), warnings=done.warnings, model=done.model, usage=done.usage)
         draft = Draft(address=started.address, text=answer.text, turn=started.turn.id)
         state = OutboxState.HELD if held else self._delivery.released(started.address)
         last = answer.last_message(done.usage)
+        closing = phrases.ANSWERED_BELOW if self._notifies(started, began) else None
 
         def commit(db: Database) -> Turn:
             now = self._clock.now()
             turn = turns.complete(db, started.turn.id, answer.row, last, ending, now)
-            outbox.put_answer(db, [draft], state, now)
+            outbox.put_answer(db, draft, state, now, closing=closing)
             return turn
 
         return await self._persist.must(commit)
 
     async def _fail(
-        self, started: Started, why: str, code: str, *, exc: BaseException | None = None, **facts: str
+        self, started: Started, began: float, why: str, code: str, *, exc: BaseException | None = None, **facts: str
     ) -> None:
+        closing = phrases.ANSWERED_BELOW if self._notifies(started, began) else None
         try:
-            await self._persist.must(lambda db: fail(db, started, why, self._clock.now()))
+            await self._persist.must(lambda db: fail(db, started, why, self._clock.now(), closing=closing))
         except GONE:
             return
         self._delivery.kick(started.address.place)
@@ -252,21 +278,13 @@ class Turns:
         )
 
 
-async def _listen(agent: Agent, turn: TurnContext, answer: Answer) -> Done | None:
-    """Take the agent's events up to the closing one. What it raises is its own, not this turn's deadline or end."""
-    try:
-        async with aclosing(agent.run(turn)) as events:
-            async for event in events:
-                if isinstance(event, Done):
-                    return event
-                await answer.take(event)
-    except TimeoutError as exc:
-        raise RuntimeError("a call of the agent timed out") from exc
-    except asyncio.CancelledError as exc:
-        task = asyncio.current_task()
-        if task is None or task.cancelling():
-            raise
-        raise AgentFailed(phrases.BROKEN_OFF, detail="something inside the agent was cancelled") from exc
+async def _listen(run: Run, answer: Answer) -> Done | None:
+    """Take the agent's events up to the closing one."""
+    async with aclosing(run.events()) as events:
+        async for event in events:
+            if isinstance(event, Done):
+                return event
+            await answer.take(event)
     return None
 
 
@@ -277,7 +295,7 @@ def begin(db: Database, items: Sequence[int], now: Micros) -> Started | None:
         return None
     text = "\n".join(item.text for item in waiting)
     instruction = Instruction(
-        messages=tuple(_user_message(db, item) for item in waiting),
+        messages=_user_messages(db, waiting),
         summary=summary(text),
         created_by=waiting[0].person,
     )
@@ -286,7 +304,7 @@ def begin(db: Database, items: Sequence[int], now: Micros) -> Started | None:
     if turn.seq == 1 and session.title is None:
         session = sessions.patch(db, agent_id, session.key, SessionPatch(title=title_of(text)))
     opened = turn.seq == 1 and waiting[0].session is None
-    return Started(session=session, turn=turn, address=waiting[-1].address, opened=opened)
+    return Started(session=session, turn=turn, address=waiting[-1].address, opened=opened, files=_have_files(waiting))
 
 
 def resume(db: Database, turn: int) -> Started:
@@ -299,16 +317,21 @@ def resume(db: Database, turn: int) -> Started:
         address=address_of(db, turn),
         row=growing[-1].id if growing else None,
         preview=outbox.preview_of(db, turn),
+        files=_have_files(inbox.of_turn(db, turn)),
     )
 
 
-def fail(db: Database, started: Started, why: str, now: Micros) -> Turn:
+def _have_files(items: Sequence[InboxItem]) -> bool:
+    return any(item.about.attachments for item in items)
+
+
+def fail(db: Database, started: Started, why: str, now: Micros, *, closing: str | None = None) -> Turn:
     """End a turn as failed, in the history and visibly where it was asked."""
     note = phrases.NOTE_FAILED.format(why=why)
     turn = turns.fail(db, started.turn.id, note, Ending(errors=(why,)), now)
     text = phrases.FAILED.format(why=why[:1].upper() + why[1:])
     draft = Draft(address=started.address, text=text, turn=turn.id)
-    outbox.put_answer(db, [draft], OutboxState.READY, now)
+    outbox.put_answer(db, draft, OutboxState.READY, now, closing=closing)
     return turn
 
 
@@ -332,9 +355,19 @@ def title_of(text: str) -> str | None:
     return (line if len(line) <= TITLE else f"{line[: TITLE - 1].rstrip()}…") or None
 
 
-def _user_message(db: Database, item: InboxItem) -> NewMessage:
-    metadata: dict[str, object] = {"receivedAt": item.received_at}
-    if item.person is not None:
-        sender = people.get(db, item.person)
-        metadata["sender"] = {"id": sender.public_id, "name": item.sender_name or sender.name}
-    return NewMessage(role=Role.USER, content=Text(item.text), public_id=item.message_id, metadata=metadata)
+def _user_messages(db: Database, waiting: Sequence[InboxItem]) -> tuple[NewMessage, ...]:
+    """What people said, each with who said it; the first one with what was overheard before it."""
+    heard = overheard.take(db, waiting[0].key)
+    return tuple(
+        NewMessage(
+            role=Role.USER,
+            content=Text(item.text),
+            public_id=item.message_id,
+            metadata=attribution.metadata(
+                item,
+                None if item.person is None else people.get(db, item.person),
+                heard if number == 0 else (),
+            ),
+        )
+        for number, item in enumerate(waiting)
+    )

@@ -20,6 +20,8 @@ class Reason(StrEnum):
     """Why a message was not answered; the codes are shown to operators and by `explain`."""
 
     BOT = "bot"
+    BOT_LIMIT = "bot_limit"
+    FLOOD = "flood"
     DM_OFF = "dm_off"
     NOT_ON_ALLOWLIST = "not_on_allowlist"
     PAIRING_REQUIRED = "pairing_required"
@@ -37,6 +39,8 @@ class Reason(StrEnum):
 
 _SENTENCES = {
     Reason.BOT: "the sender is a bot",
+    Reason.BOT_LIMIT: "two bots were about to talk to each other without end",
+    Reason.FLOOD: "too many messages came in a short time",
     Reason.DM_OFF: "direct messages are switched off for this account",
     Reason.NOT_ON_ALLOWLIST: "the sender's id is not in `allow`",
     Reason.PAIRING_REQUIRED: "the sender is unknown and has to be approved first",
@@ -59,10 +63,20 @@ class Policy:
     groups: frozenset[str] = frozenset()
     #: In a group, answer only when addressed.
     mention: bool = True
+    #: Groups in which everything is answered, whatever `mention` says.
+    always: frozenset[str] = frozenset()
+    #: Bots that are answered at all.
+    bots: frozenset[str] = frozenset()
+    #: Messages of a group, not addressed to the bot, that its next answer there is told about.
+    overhear: int = 0
+    #: Messages per minute that one sender may send; 0 for any number.
+    flood: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "allow", frozenset(map(normalise_id, self.allow)))
         object.__setattr__(self, "groups", frozenset(map(normalise_id, self.groups)))
+        object.__setattr__(self, "always", frozenset(map(normalise_id, self.always)))
+        object.__setattr__(self, "bots", frozenset(map(normalise_id, self.bots)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +86,8 @@ class Facts:
     peer_kind: PeerKind
     chat: str
     sender: str
+    #: Ids that the chat had before it moved: what was allowed there still is.
+    former_chats: frozenset[str] = frozenset()
     guild: str | None = None
     is_bot: bool = False
     addressed: Addressed = Addressed.NOT
@@ -97,7 +113,7 @@ Decision = Allowed | Refused
 
 
 def decide(policy: Policy, facts: Facts) -> Decision:
-    if facts.is_bot:
+    if facts.is_bot and facts.sender not in policy.bots:
         return Refused(Reason.BOT)
     decision = _direct(policy, facts) if facts.peer_kind is PeerKind.DM else _group(policy, facts)
     if isinstance(decision, Allowed) and facts.side_effects and not _is_known(policy, facts):
@@ -120,11 +136,18 @@ def _direct(policy: Policy, facts: Facts) -> Decision:
 
 
 def _group(policy: Policy, facts: Facts) -> Decision:
-    if facts.chat not in policy.groups and (facts.guild is None or facts.guild not in policy.groups):
-        return Refused(Reason.GROUP_NOT_LISTED)
-    if policy.mention and facts.addressed is Addressed.NOT:
+    places = {facts.chat, *facts.former_chats} | ({facts.guild} if facts.guild is not None else set())
+    if not places & (policy.groups | policy.always):
+        # So that the owner can ask an unlisted group for its id.
+        command = facts.owner and facts.addressed is Addressed.COMMAND
+        return Allowed("owner's command") if command else Refused(Reason.GROUP_NOT_LISTED)
+    if not policy.mention:
+        return Allowed("groups")
+    if places & policy.always:
+        return Allowed("always")
+    if facts.addressed is Addressed.NOT:
         return Refused(Reason.NOT_ADDRESSED)
-    return Allowed("groups" if not policy.mention else f"groups, {facts.addressed}")
+    return Allowed(f"groups, {facts.addressed}")
 
 
 def _is_known(policy: Policy, facts: Facts) -> bool:

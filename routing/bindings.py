@@ -102,7 +102,7 @@ def _matches(message: Inbound, name: str, value: str) -> bool:
         case "peer_kind":
             return message.peer_kind == value
         case "peer":
-            return normalise_id(address.chat) == value
+            return normalise_id(address.chat) == value or value in message.former_chats
         case "thread":
             return address.thread is not None and normalise_id(address.thread) == value
         case "sender":

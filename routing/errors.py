@@ -9,7 +9,9 @@ TrunklineError
 │   ├── DataDirUnusable
 │   ├── DatabaseDamaged
 │   ├── NewerDatabase
-│   └── BackupUnusable
+│   ├── BackupUnusable
+│   ├── LocalRuntimeMissing
+│   └── LocalModelUnusable
 ├── StoreError
 │   ├── StoreUnavailable       full disk, I/O: nothing of the batch was written
 │   ├── StoreClosed
@@ -18,6 +20,8 @@ TrunklineError
 │   ├── UnknownMessage
 │   ├── UnknownPerson
 │   ├── UnknownDelivery
+│   ├── PersonConfigured
+│   ├── UnknownPairing
 │   ├── WrongAgent
 │   ├── SessionEnded
 │   ├── ForbiddenTransition
@@ -33,11 +37,13 @@ TrunklineError
 │   ├── BackupRefused
 │   └── BackupExists
 ├── UnknownAgent
+├── UnknownCommand
 ├── UnknownAccount
 ├── DiskLow
 ├── Stopping
 ├── AgentFailed
 ├── TurnTimedOut
+├── ChannelSilent
 └── DeliveryFailed
 """
 
@@ -124,6 +130,21 @@ class BackupUnusable(StartError):
     message = "The backup {path} cannot be restored: {why}. Nothing was changed."
 
 
+class LocalRuntimeMissing(StartError):
+    code = "local_runtime_missing"
+    exit_code = 78
+    message = "[agents.{name}] kind = \"local\": the package xllamacpp is missing. Install it: pip install 'trunkline[local]'"
+
+
+class LocalModelUnusable(StartError):
+    code = "local_model_unusable"
+    exit_code = 78
+    message = (
+        "[agents.{name}] model: {path} cannot be used: {why}. Get the small model with `trunkline local fetch`, or "
+        "name another .gguf file."
+    )
+
+
 class StoreError(TrunklineError):
     code = "store"
 
@@ -161,6 +182,16 @@ class UnknownPerson(StoreError):
 class UnknownDelivery(StoreError):
     code = "unknown_delivery"
     message = "There is no parked delivery {delivery}."
+
+
+class PersonConfigured(StoreError):
+    code = "person_configured"
+    message = "{person} is let in by [people.{name}] in the configuration: remove the table there."
+
+
+class UnknownPairing(StoreError):
+    code = "unknown_pairing"
+    message = "There is no open pairing {pairing}: codes are good for one hour and for one use."
 
 
 class WrongAgent(StoreError):
@@ -250,6 +281,11 @@ class UnknownAgent(TrunklineError):
     message = "There is no agent called {agent!r}. Configured: {known}."
 
 
+class UnknownCommand(TrunklineError):
+    code = "unknown_command"
+    message = "{text!r} is no command: they begin with a slash, and /help lists them."
+
+
 class UnknownAccount(TrunklineError):
     code = "unknown_account"
     message = "There is no account [{channel}.{account}] in the configuration. Configured: {known}."
@@ -282,15 +318,33 @@ class TurnTimedOut(TrunklineError):
     message = "The agent took longer than {seconds:g} seconds and was stopped."
 
 
+class ChannelSilent(TrunklineError):
+    code = "channel_silent"
+    message = "No sign of life for {seconds:g} seconds; it is started again."
+
+
 class DeliveryFailed(TrunklineError):
-    """A channel could not send. `ambiguous`: the platform may have the message all the same."""
+    """A channel could not send.
+
+    `ambiguous`: the platform may have the message all the same. `blocked`: the chat is closed to us (blocked, removed,
+    deleted) until somebody writes there again.
+    """
 
     code = "delivery_failed"
     message = "Not delivered: {why}"
 
-    def __init__(self, why: str, *, retryable: bool, retry_after: float | None = None, ambiguous: bool = False) -> None:
+    def __init__(
+        self,
+        why: str,
+        *,
+        retryable: bool,
+        retry_after: float | None = None,
+        ambiguous: bool = False,
+        blocked: bool = False,
+    ) -> None:
         self.why = why
         self.retryable = retryable
         self.retry_after = retry_after
         self.ambiguous = ambiguous
+        self.blocked = blocked
         super().__init__(why=why)

@@ -78,6 +78,16 @@ class SessionKey:
         return _parse(text)
 
 
+def in_moved_chat(key: SessionKey, channel: str, account: str, old: str, new: str) -> SessionKey:
+    """The key of the same conversation, thread or member after a group got another id; any other key as it is."""
+    was = peer_id(old)
+    rest = key.peer_id.removeprefix(was)
+    here = (key.channel, key.account_id) == (channel, account) and key.peer_kind is not PeerKind.DM
+    if not here or not key.peer_id.startswith(was) or rest[:1] not in {"", "/", "@"}:
+        return key
+    return SessionKey(key.agent_id, channel, account, key.peer_kind, peer_id(new) + rest)
+
+
 # The same few keys are spelt and read with every message.
 @lru_cache(4096)
 def _spell(key: SessionKey) -> str:

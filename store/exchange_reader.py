@@ -173,6 +173,9 @@ class Reader:
         sums = tuple(sum(getattr(turn, name) or 0 for turn in self._turns) for name in ("inputTokens", "outputTokens"))
         moments = [message.changedAt for message in self._messages] + [turn.statusAt for turn in self._turns]
         made = [compaction.createdAt for compaction in self._compactions]
+        ids = [session.id, *(turn.id for turn in self._turns), *(message.id for message in self._messages)]
+        if len(set(ids)) < len(ids):
+            raise self._bad("two of its lines have the same id")
         if not named - {None} <= known:
             raise self._bad("somebody is named of whom there is no line")
         if any(turn.lastMessage > last for turn in self._turns):

@@ -39,7 +39,7 @@ class Forgotten:
     #: What the configuration calls them, if it does.
     config_name: str | None
     sessions: int
-    #: Replaced in conversations with others; those of removed sessions are not counted.
+    #: Replaced in conversations with others, and gone with the sessions.
     messages: int
     turns: int
     summaries: int
@@ -47,6 +47,9 @@ class Forgotten:
     outbox: int
     refusals: int
     identities: int
+    #: Of what was removed, for whoever keeps files that belong to it.
+    session_ids: tuple[str, ...] = ()
+    message_ids: tuple[str, ...] = ()
 
 
 def resolve(db: sqlite3.Connection, name: str) -> PersonRow:
@@ -98,9 +101,13 @@ def forget(db: sqlite3.Connection, whose: Whose, now: Micros) -> Forgotten:
     """Remove it. No turn of theirs may be running any more."""
     waiting, written = _empty_boxes(db, whose)
     said = asked = summaries = 0
+    gone: list[str] = []
+    users = {f"{channel}:{user}" for channel, user in _identities(db, whose.numbers)}
     for session in whose.shared:
         theirs = _messages(db, session, whose.public_ids)
         _replace(db, session, theirs, now)
+        _unquote(db, session, users, now)
+        gone += [message.public_id for message in theirs]
         said += len(theirs)
         asked += _blank_turns(db, session, whose.numbers, {message.turn for message in theirs})
         summaries += _blank_summaries(db, session, theirs)
@@ -111,13 +118,15 @@ def forget(db: sqlite3.Connection, whose: Whose, now: Micros) -> Forgotten:
         person=whose.person.public_id,
         config_name=whose.person.config_name,
         sessions=len(whose.own),
-        messages=said,
+        messages=said + sum(session.message_count for session in whose.own),
         turns=asked,
         summaries=summaries,
         inbox=waiting,
         outbox=written,
         refusals=refused,
         identities=identities,
+        session_ids=tuple(session.public_id for session in whose.own),
+        message_ids=tuple(gone),
     )
 
 
@@ -153,9 +162,31 @@ def _messages(db: sqlite3.Connection, session: Session, public_ids: frozenset[st
 def _replace(db: sqlite3.Connection, session: Session, theirs: Sequence[Message], now: Micros) -> None:
     """Whoever polls for changes sees that it is gone."""
     for message in theirs:
-        metadata = {name: value for name, value in message.metadata.items() if name != "sender"}
+        metadata = {name: value for name, value in message.metadata.items() if name == "receivedAt"}
         _, when = sessions.advance(db, session.id, 0, now)
         messages.replace(db, message.id, Text(REMOVED), when, metadata={**metadata, "forgotten": True})
+
+
+def _unquote(db: sqlite3.Connection, session: Session, users: set[str], now: Micros) -> None:
+    """What others' messages carry of theirs: the message replied to, and what was overheard."""
+    rows = db.execute(
+        "SELECT public_id FROM messages WHERE id BETWEEN ? AND ?"
+        " AND (json_extract(metadata, '$.quote') IS NOT NULL OR json_extract(metadata, '$.overheard') IS NOT NULL)",
+        span(session.id),
+    ).fetchall()
+    for (public_id,) in rows:
+        message = messages.by_public_id(db, public_id)
+        about = message.metadata
+        heard = [line for line in about.get("overheard", ()) if line["user"] not in users]
+        quoted = about.get("quote") or {}
+        kept = {name: value for name, value in about.items() if name not in {"quote", "overheard"}}
+        if quoted and quoted["user"] not in users:
+            kept["quote"] = quoted
+        if heard:
+            kept["overheard"] = heard
+        if kept != about:
+            _, when = sessions.advance(db, session.id, 0, now)
+            messages.replace(db, message.id, message.content, when, metadata=kept)
 
 
 def _blank_turns(db: sqlite3.Connection, session: Session, numbers: Sequence[int], said_in: set[int | None]) -> int:
@@ -166,7 +197,7 @@ def _blank_turns(db: sqlite3.Connection, session: Session, numbers: Sequence[int
             db.execute("UPDATE turns SET instruction_summary = ? WHERE id = ?", (REMOVED, turn.id))
     # A conversation is called by its first words.
     if any(turn.seq == 1 for turn in theirs):
-        db.execute("UPDATE sessions SET title = NULL WHERE id = ?", (session.id,))
+        db.execute("UPDATE sessions SET title = NULL, updated_at = updated_at + 1 WHERE id = ?", (session.id,))
     return len(theirs)
 
 
@@ -231,11 +262,14 @@ def _empty_person(db: sqlite3.Connection, numbers: Sequence[int]) -> tuple[int, 
         db.execute("DELETE FROM refusals WHERE channel = ? AND sender = ?", identity).rowcount
         for identity in identities
     )
+    for channel, user in identities:
+        db.execute("DELETE FROM pairings WHERE channel = ? AND sender = ?", (channel, user))
+        db.execute("DELETE FROM overheard WHERE sender = ?", (f"{channel}:{user}",))
     mine = "IN (SELECT value FROM json_each(?))"
     values = (to_json(list(numbers)),)
     db.execute(f"DELETE FROM identities WHERE person {mine}", values)
     db.execute(f"UPDATE OR IGNORE participants SET person = 0 WHERE person {mine}", values)
     db.execute(f"DELETE FROM participants WHERE person {mine}", values)
-    db.execute(f"UPDATE sessions SET person = NULL WHERE person {mine}", values)
+    db.execute(f"UPDATE sessions SET person = NULL, updated_at = updated_at + 1 WHERE person {mine}", values)
     db.execute(f"UPDATE people SET name = '', config_name = NULL, owner = 0, known = 0 WHERE id {mine}", values)
     return refused, len(identities)

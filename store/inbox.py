@@ -8,14 +8,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from routing.errors import LaneFull, SessionEnded
-from routing.keys import SessionKey
+from routing.keys import SessionKey, in_moved_chat
 from routing.messages import Address
-from store import sessions
+from store import about, sessions
+from store.about import About
 from store.content import Json, clean, to_json
 from store.ids import Micros, new_id
 from store.records import InboxItem, InboxState
 
-_COLUMNS = "id, key, session, address, person, sender_name, message_id, text, state, turn, received_at"
+_COLUMNS = (
+    "id, key, session, address, person, sender_name, message_id, text, state, turn, received_at, about, thought,"
+    " open_until"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +34,9 @@ class Arrival:
     sender_name: str = ""
     #: For one session only: it is refused when that session has ended.
     session: int | None = None
+    about: About = About()
+    #: Until then more of the same thought may come, and the turn waits for it.
+    open_until: Micros = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +75,8 @@ def insert(db: sqlite3.Connection, arrival: Arrival, state: InboxState, now: Mic
     """One row per external id; None if there is one already."""
     row = db.execute(
         "INSERT INTO inbox (channel, external_id, key, session, address, person, sender_name, message_id, text, state,"
-        f" received_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING {_COLUMNS}",
+        " received_at, about, thought, open_until) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        f" ON CONFLICT DO NOTHING RETURNING {_COLUMNS}",
         (
             arrival.address.channel,
             clean(arrival.external_id),
@@ -81,7 +89,42 @@ def insert(db: sqlite3.Connection, arrival: Arrival, state: InboxState, now: Mic
             clean(arrival.text) if state is InboxState.WAITING else "",
             state,
             now,
+            about.encode(arrival.about) if state is InboxState.WAITING else "{}",
+            _thought(db, arrival, now) if state is InboxState.WAITING else None,
+            arrival.open_until,
         ),
+    ).fetchone()
+    return None if row is None else _item(row)
+
+
+def _thought(db: sqlite3.Connection, arrival: Arrival, now: Micros) -> int | None:
+    """The message that this one goes on from: the newest that waits, if it is open and of the same person and place."""
+    row = db.execute(
+        f"SELECT {_COLUMNS} FROM inbox WHERE key = ? AND state = 'waiting' ORDER BY id DESC LIMIT 1",
+        (str(arrival.key),),
+    ).fetchone()
+    if row is None:
+        return None
+    before = _item(row)
+    same = before.person == arrival.person and before.address.room == arrival.address.room
+    return (before.thought or before.id) if same and now < before.open_until else None
+
+
+def change(db: sqlite3.Connection, key: SessionKey, address: Address, text: str) -> bool:
+    """A message that still waits says something else now; false if none of this id waits, or it says the same."""
+    for item in waiting(db, key):
+        if item.address == address and item.text != text:
+            db.execute("UPDATE inbox SET text = ? WHERE id = ?", (clean(text), item.id))
+            return True
+    return False
+
+
+def cancel(db: sqlite3.Connection, channel: str, external_id: str) -> InboxItem | None:
+    """A message was taken back before its turn; None if it does not wait."""
+    row = db.execute(
+        "UPDATE inbox SET state = 'cancelled', text = '', sender_name = '', about = '{}'"
+        f" WHERE channel = ? AND external_id = ? AND state = 'waiting' RETURNING {_COLUMNS}",
+        (channel, clean(external_id)),
     ).fetchone()
     return None if row is None else _item(row)
 
@@ -127,13 +170,14 @@ def start(db: sqlite3.Connection, items: Sequence[InboxItem], turn: int) -> None
 
 def finish(db: sqlite3.Connection, turn: int) -> None:
     """The turn has ended: only the external id is kept, to recognise the message if it comes again."""
-    db.execute("UPDATE inbox SET state = 'done', text = '', sender_name = '' WHERE turn = ?", (turn,))
+    db.execute("UPDATE inbox SET state = 'done', text = '', sender_name = '', about = '{}' WHERE turn = ?", (turn,))
 
 
 def cancel_for_session(db: sqlite3.Connection, session: int) -> int:
     """Messages meant for one session that has ended are not answered."""
     return db.execute(
-        "UPDATE inbox SET state = 'cancelled', text = '', sender_name = '' WHERE session = ? AND state = 'waiting'",
+        "UPDATE inbox SET state = 'cancelled', text = '', sender_name = '', about = '{}'"
+        " WHERE session = ? AND state = 'waiting'",
         (session,),
     ).rowcount
 
@@ -148,6 +192,14 @@ def rekey(db: sqlite3.Connection, old: SessionKey, new: SessionKey, *, person: i
         " WHERE key = ?2 AND state = 'waiting' AND session IS NULL AND (?3 IS NULL OR person = ?3)",
         (str(new), str(old), person),
     )
+
+
+def move_chat(db: sqlite3.Connection, channel: str, account: str, old: str, new: str) -> None:
+    """What waits in a group that has another id follows, also where no session was made yet."""
+    for item in all_waiting(db):
+        key = in_moved_chat(item.key, channel, account, old, new)
+        if item.session is None and key != item.key:
+            db.execute("UPDATE inbox SET key = ? WHERE id = ?", (str(key), item.id))
 
 
 def prune(db: sqlite3.Connection, before: Micros, most: int = 1000) -> int:
@@ -185,4 +237,7 @@ def _item(row: tuple[Json, ...]) -> InboxItem:
         state=InboxState(row[8]),
         turn=row[9],
         received_at=row[10],
+        about=about.decode(row[11]),
+        thought=row[12],
+        open_until=row[13],
     )

@@ -76,6 +76,11 @@ def get(db: sqlite3.Connection, person: int) -> PersonRow:
     return _person(row)
 
 
+def make_known(db: sqlite3.Connection, person: int, *, known: bool) -> None:
+    """Let somebody in, or no longer."""
+    db.execute("UPDATE people SET known = ? WHERE id = ?", (int(known), person))
+
+
 def owner(db: sqlite3.Connection) -> PersonRow | None:
     row = db.execute(f"SELECT {_COLUMNS} FROM people WHERE owner = 1").fetchone()
     return None if row is None else _person(row)
@@ -89,7 +94,7 @@ def sync(db: sqlite3.Connection, configured: Iterable[Configured], now: Micros) 
     before = owner(db)
     # Asked before identities change hands: afterwards a person can be left with the page alone.
     page = find(db, *WEB_OWNER)
-    only_page = page is not None and not _has_others(db, page)
+    alone = page is not None and not _has_others(db, page)
     people = list(configured)
     db.execute("UPDATE people SET owner = 0 WHERE owner = 1")
     db.execute(
@@ -105,7 +110,7 @@ def sync(db: sqlite3.Connection, configured: Iterable[Configured], now: Micros) 
         _let_go(db, row, person)
         if person.owner:
             chosen = row
-    if not only_page:
+    if not (alone and _may_keep_page(db, chosen)):
         _take_page(db, chosen)
     if chosen is None:
         chosen = meet(db, *WEB_OWNER, "owner", now)
@@ -155,6 +160,16 @@ def _survivor(db: sqlite3.Connection, person: PersonRow) -> PersonRow:
     return person if into is None else _survivor(db, get(db, into))
 
 
+def _may_keep_page(db: sqlite3.Connection, chosen: PersonRow | None) -> bool:
+    """Whoever has only the page becomes one with a new owner, unless they were somebody in the configuration before."""
+    holder = find(db, *WEB_OWNER)
+    if holder is None:
+        return False
+    (once,) = db.execute("SELECT configured_once FROM people WHERE id = ?", (holder.id,)).fetchone()
+    stays = holder.config_name is None if chosen is None else chosen.id == holder.id
+    return stays or not once
+
+
 def _has_others(db: sqlite3.Connection, person: PersonRow) -> bool:
     (count,) = db.execute("SELECT count(*) FROM identities WHERE person = ?", (person.id,)).fetchone()
     return bool(count > 1)
@@ -173,7 +188,8 @@ def _merge(db: sqlite3.Connection, old: PersonRow, new: PersonRow, now: Micros) 
         (new.id, old.id),
     )
     _move_direct(db, old.person.peer, peer, now)
-    db.execute("UPDATE sessions SET person = ? WHERE person = ?", (new.id, old.id))
+    # One tick: whose it is does not count as activity.
+    db.execute("UPDATE sessions SET person = ?, updated_at = updated_at + 1 WHERE person = ?", (new.id, old.id))
     db.execute("UPDATE inbox SET person = ? WHERE person = ? AND state = 'waiting'", (new.id, old.id))
     if old.owner:
         _make_owner(db, new, now)
@@ -218,7 +234,7 @@ def _configured(db: sqlite3.Connection, person: Configured, now: Micros) -> Pers
         "UPDATE people SET known = 0, config_name = NULL WHERE config_name = ? AND id <> ?", (person.name, found.id)
     )
     db.execute(
-        "UPDATE people SET name = ?, config_name = ?, known = 1 WHERE id = ?",
+        "UPDATE people SET name = ?, config_name = ?, configured_once = 1, known = 1 WHERE id = ?",
         (person.name, person.name, found.id),
     )
     return get(db, found.id)

@@ -24,6 +24,14 @@ def set_alias(db: sqlite3.Connection, channel: str, account: str, old: str, new:
     )
 
 
+def former(db: sqlite3.Connection, channel: str, account: str, chat: str) -> frozenset[str]:
+    """The ids that a chat had before."""
+    rows = db.execute(
+        "SELECT old_chat FROM aliases WHERE channel = ? AND account = ? AND new_chat = ?", (channel, account, chat)
+    ).fetchall()
+    return frozenset(old for (old,) in rows)
+
+
 def current(db: sqlite3.Connection, channel: str, account: str, chat: str) -> str:
     """The id a chat has today."""
     chat = normalise_id(chat)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from routing.keys import SessionKey
 from routing.messages import Address
+from store.about import About
 from store.content import Content, Json, decode
 from store.ids import Micros, seq_of
 
@@ -66,10 +67,15 @@ class OutboxKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens of a turn; unknown is None, never 0."""
+    """Tokens of a turn in buckets that share nothing; unknown is None, never 0."""
 
+    #: Read afresh: without what came from the provider's cache.
     input: int | None = None
+    #: Read from the provider's cache.
+    cached: int | None = None
+    #: Written, without what was only thought.
     output: int | None = None
+    reasoning: int | None = None
     #: `provider` as reported, or `estimated`.
     source: str | None = None
 
@@ -145,6 +151,11 @@ class Message(NamedTuple):
         metadata: dict[str, Json] = json.loads(self.raw_metadata)
         return metadata
 
+    @property
+    def superseded(self) -> bool:
+        """Of an attempt that was lost; the next one said it again."""
+        return self.role is not Role.USER and self.raw_metadata != "{}" and bool(self.metadata.get("superseded"))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
@@ -184,6 +195,10 @@ class InboxItem:
     state: InboxState
     turn: int | None
     received_at: Micros
+    about: About
+    #: The first message of the thought that this one goes on with.
+    thought: int | None
+    open_until: Micros
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,12 +211,26 @@ class Delivery:
     state: OutboxState
     #: The platform's id; on a row still to be delivered: of the preview that becomes the final message.
     sent_id: str | None
-    #: The platform may have this message already.
-    uncertain: bool
+    #: How often it stayed unknown whether the platform has the next message of this row.
+    doubts: int
     attempts: int
     next_at: Micros
     error: str | None
     created_at: Micros
+    #: Set: a file of this name, with the text as its content.
+    filename: str | None = None
+    #: Messages of this row that were sent.
+    part: int = 0
+
+    @property
+    def uncertain(self) -> bool:
+        """The platform may have this message already."""
+        return self.doubts > 0
+
+    @property
+    def editing(self) -> bool:
+        """The next message of this row exists already, as a preview."""
+        return self.sent_id is not None and self.part == 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import dataclass
 
-from routing.messages import Inbound
+from routing.messages import Address, Inbound
 from store.content import clean
 from store.ids import Micros
 
@@ -41,6 +41,16 @@ def record(db: sqlite3.Connection, message: Inbound, reason: str, now: Micros) -
         (*(None if value is None else clean(value) for value in values), reason, now),
     ).lastrowid
     db.execute("DELETE FROM refusals WHERE id <= ?", ((number or 0) - KEPT,))
+
+
+def newest_at(db: sqlite3.Connection, address: Address) -> Refusal | None:
+    """The last refusal in one chat and thread."""
+    found = [one for one in newest(db, KEPT) if (one.channel, one.account, one.chat, one.thread) == _where(address)]
+    return found[0] if found else None
+
+
+def _where(address: Address) -> tuple[str, str, str, str | None]:
+    return address.channel, address.account, address.chat, address.thread
 
 
 def newest(db: sqlite3.Connection, limit: int = 100) -> list[Refusal]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from store import search_schema
+from store import platform_schema, search_schema
 
 #: What stands where a forgotten person's words stood.
 REMOVED = "[removed]"
@@ -235,6 +235,7 @@ STEPS = (
         down=tuple(f"DROP TABLE {table}" for table in _SPINE_TABLES),
     ),
     Step("m002_search", up=search_schema.UP, down=search_schema.DOWN),
+    Step("m003_platforms", up=platform_schema.UP, down=platform_schema.DOWN),
 )
 
 

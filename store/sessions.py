@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from routing.errors import ForbiddenTransition, SessionEnded, UnknownSession, WrongAgent
-from routing.keys import SessionKey
+from routing.keys import SessionKey, in_moved_chat
 from store import filters
 from store.content import Json, clean, to_json
 from store.filters import Cursor, Order
@@ -236,6 +236,19 @@ def rekey(db: sqlite3.Connection, session: Session, key: SessionKey, now: Micros
     )
     # What is meant for this session alone waits in its lane, wherever that is.
     db.execute("UPDATE inbox SET key = ? WHERE session = ? AND state = 'waiting'", (str(key), session.id))
+
+
+def move_chat(db: sqlite3.Connection, channel: str, account: str, old: str, new: str, now: Micros) -> None:
+    """A group has another id: its conversations, those of its threads and members too, go on under the new one."""
+    rows = db.execute(
+        f"SELECT id FROM sessions WHERE {LIVE} AND channel = ? AND account_id = ? AND peer_kind <> 'dm'",
+        (channel, account),
+    ).fetchall()
+    for (number,) in rows:
+        session = by_number(db, number)
+        key = in_moved_chat(session.key, channel, account, old, new)
+        if key != session.key:
+            rekey(db, session, key, now)
 
 
 def advance(db: sqlite3.Connection, session: int, count: int, now: Micros) -> tuple[int, Micros]:

@@ -142,9 +142,19 @@ def growing(db: sqlite3.Connection, turn: int) -> list[Message]:
 
 def start_again(db: sqlite3.Connection, turn: int) -> Turn:
     """The same pending turn runs once more; the attempt is counted before it begins."""
-    require_pending(db, turn)
+    before = require_pending(db, turn)
     db.execute("UPDATE turns SET attempts = attempts + 1 WHERE id = ?", (turn,))
+    _supersede(db, before)
     return get(db, turn)
+
+
+def _supersede(db: sqlite3.Connection, turn: Turn) -> None:
+    """What a lost attempt had finished is said again by the next one: it stays, and counts no more."""
+    session = sessions.by_number(db, turn.session)
+    for row in messages.between(db, turn.session, turn.last_message + 1, session.last_seq):
+        if row.turn == turn.id and not (isinstance(row.content, Text) and row.content.partial):
+            _, when = sessions.advance(db, turn.session, 0, turn.created_at)
+            messages.replace(db, row.id, row.content, when, metadata={**row.metadata, "superseded": True})
 
 
 def forgive(db: sqlite3.Connection, turn: int) -> None:

@@ -1,12 +1,19 @@
 """Fixtures for every test, and the guard that keeps the suite on this machine."""
 
 import ipaddress
+import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+# The same examples every time, so that a run that failed can be seen again; `make fuzz` looks for others.
+settings.register_profile("same", derandomize=True)
+settings.register_profile("fuzz", print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 LOCAL_NAMES = {None, "", b"", "localhost"}
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from store.content import Json, Text
+from store.ids import Micros
 from store.records import Message, Usage
 
 
@@ -39,8 +40,13 @@ class Done:
     """The closing event. A stream that ends without it is an error, not an answer."""
 
     usage: Usage = Usage()
+    #: The model that answered, if it has a name.
     model: str | None = None
     warnings: tuple[str, ...] = ()
+    #: What the provider calls this answer, the one it followed, and how long it can be followed.
+    response_id: str | None = None
+    previous_response_id: str | None = None
+    chain_expires: Micros | None = None
 
 
 Event = TextDelta | PlanUpdate | ToolUpdate | Done
@@ -59,6 +65,8 @@ class TurnContext:
     history: tuple[Message, ...]
     #: The messages of this turn (several if they were collected), oldest first.
     instruction: tuple[Message, ...]
+    #: The provider's id of the answer that this turn follows, if nothing came between and it has not expired.
+    previous_response_id: str | None = None
 
     @property
     def text(self) -> str:

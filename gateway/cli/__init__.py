@@ -18,6 +18,7 @@ from gateway.cli.doctor import doctor
 from gateway.cli.explain import explain
 from gateway.cli.forget import forget
 from gateway.cli.init import init
+from gateway.cli.pair import pair
 from gateway.cli.run import run
 from gateway.cli.safekeeping import backup, restore
 from gateway.cli.sessions import sessions
@@ -33,7 +34,7 @@ def trunkline() -> None:
 
 
 for _command in (
-    *(run, init, check, status, explain, chat, sessions, search, usage),
+    *(run, init, check, status, explain, chat, pair, sessions, search, usage),
     *(backup, restore, export, import_, forget, db, doctor, completion),
 ):
     trunkline.add_command(_command)

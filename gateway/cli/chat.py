@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from gateway import commands
 from gateway.cli.client import Client, path_of
 from gateway.cli.connection import must_find
 from gateway.cli.failing import Failure
@@ -77,21 +78,26 @@ class Talk:
         listen(self.client, self.session, session["updatedAt"], self._events)
 
     def ask(self, text: str) -> bool:
-        """Send a prompt and show its answer; true if it was given, false if it failed or was stopped."""
-        if self.session is None:
-            self._join(self.client.post("/api/sessions", {"agent": self.agent}))
-        path = path_of("api", "sessions", str(self.session))
-        with _interrupts(self._events):
-            sent = self.client.post(f"{path}/prompt", {"text": text, "id": new_id()})
-            return self._answer(f"{path}/stop", sent["messageId"])
+        """Send a prompt or a command and show its answer; false if it failed or was stopped."""
+        if self.session is not None and commands.parse(text) is not None:
+            path = path_of("api", "sessions", self.session, "command")
+            click.echo(visible(self.client.post(path, {"text": text})["text"]))
+            return True
+        prompt = new_id()
+        with _interrupts(self._events, prompt):
+            if self.session is None:
+                self._join(self.client.post("/api/sessions", {"agent": self.agent}))
+            path = path_of("api", "sessions", str(self.session))
+            sent = self.client.post(f"{path}/prompt", {"text": text, "id": prompt})
+            return self._answer(f"{path}/stop", sent["messageId"], prompt)
 
-    def _answer(self, stop: str, message_id: str) -> bool:
+    def _answer(self, stop: str, message_id: str, prompt: str) -> bool:
         turn: int | None = None
         self.stopped = False
         paper = Paper()
         while True:
             match self._events.get():
-                case Interrupted():
+                case Interrupted(asked) if asked == prompt:  # one that came after an answer's end is not for the next
                     if self.stopped:
                         raise KeyboardInterrupt
                     self.stopped = True
@@ -179,9 +185,9 @@ def _greet(talk: Talk) -> None:
 
 
 @contextlib.contextmanager
-def _interrupts(events: SimpleQueue[Event]) -> Iterator[None]:
+def _interrupts(events: SimpleQueue[Event], prompt: str) -> Iterator[None]:
     """Ctrl-C becomes one more event: nothing that was read is lost by it."""
-    before = signal.signal(signal.SIGINT, lambda *_: events.put(Interrupted()))
+    before = signal.signal(signal.SIGINT, lambda *_: events.put(Interrupted(prompt)))
     try:
         yield
     finally:

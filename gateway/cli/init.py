@@ -31,8 +31,10 @@ class Answers:
     data_dir: str
     listen: str
     kind: str
-    telegram: str
-    discord: str
+    telegram: str = ""
+    telegram_token: str = ""
+    discord: str = ""
+    discord_token: str = ""
 
 
 def _listen(text: str) -> str:
@@ -49,6 +51,13 @@ def _directory(text: str) -> str:
 def _user(text: str) -> str:
     text = text.strip()
     return _valid(_USER, text) if text else ""
+
+
+def _token(text: str) -> str:
+    text = text.strip()
+    if any(char.isspace() for char in text):
+        raise click.BadParameter("A token has no spaces.")
+    return text
 
 
 def _valid(adapter: TypeAdapter[T], text: str) -> T:
@@ -71,7 +80,9 @@ def _valid(adapter: TypeAdapter[T], text: str) -> T:
 @click.option("--listen", metavar="HOST:PORT", help="Where the page and the API are to be reached.")
 @click.option("--agent", "kind", type=click.Choice(_KINDS), help="Who answers.")
 @click.option("--telegram", metavar="ID", help="Your numeric user id in Telegram.")
+@click.option("--telegram-token", metavar="TOKEN", help="The token of your Telegram bot.")
 @click.option("--discord", metavar="ID", help="Your numeric user id in Discord.")
+@click.option("--discord-token", metavar="TOKEN", help="The token of your Discord bot.")
 @click.option("--yes", "-y", is_flag=True, help="Take the defaults for what is not given, and do not ask.")
 @click.option("--force", is_flag=True, help="Replace a file that is there.")
 def init(config_path: Path | None, yes: bool, force: bool, **given: str | None) -> int:
@@ -89,13 +100,27 @@ def init(config_path: Path | None, yes: bool, force: bool, **given: str | None) 
 
 def _answers(ask: _Asking) -> Answers:
     default_dir = environment.data_dir(os.environ)
+    data_dir = ask("data_dir", "Data directory", str(default_dir or ""), _directory)
+    listen = ask("listen", "Address of the page and the API", _LISTEN, _listen)
+    kind = ask("kind", f"Agent ({', '.join(_KINDS)})", _KINDS[0], _kind)
+    telegram_token, telegram = _platform(ask, "telegram", "Telegram")
+    discord_token, discord = _platform(ask, "discord", "Discord")
     return Answers(
-        data_dir=ask("data_dir", "Data directory", str(default_dir or ""), _directory),
-        listen=ask("listen", "Address of the page and the API", _LISTEN, _listen),
-        kind=ask("kind", f"Agent ({', '.join(_KINDS)})", _KINDS[0], _kind),
-        telegram=ask("telegram", "Your numeric Telegram id (empty: none)", "", _user),
-        discord=ask("discord", "Your numeric Discord id (empty: none)", "", _user),
+        data_dir=data_dir,
+        listen=listen,
+        kind=kind,
+        telegram=telegram,
+        telegram_token=telegram_token,
+        discord=discord,
+        discord_token=discord_token,
     )
+
+
+def _platform(ask: _Asking, channel: str, name: str) -> tuple[str, str]:
+    """The bot, and who its owner is there; without a bot nobody needs to be known there."""
+    token = ask(f"{channel}_token", f"Token of your {name} bot (empty: none)", "", _token)
+    known = token or ask.given[channel] is not None
+    return token, ask(channel, f"Your numeric {name} id (empty: none)", "", _user) if known else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +159,8 @@ def render(answers: Answers) -> str:
     local = _valid(_ADDRESS, answers.listen).loopback
     ids = {"telegram": answers.telegram, "discord": answers.discord}
     person = {"owner": True} | {channel: user for channel, user in ids.items() if user}
+    tokens = {"telegram": answers.telegram_token, "discord": answers.discord_token}
+    bots = "".join(_bot(channel, token) for channel, token in tokens.items())
     return f"""\
 # The configuration of Trunkline. Every key has a default; `trunkline check` tells what is wrong with this file.
 
@@ -151,7 +178,7 @@ def render(answers: Answers) -> str:
 # The page. More accounts and channels are more tables.
 [web.main]
 
-# Who answers. "builtin" needs no key and is no language model: it shows that everything works.
+{bots}# Who answers. "builtin" needs no key and is no language model: it shows that everything works.
 [agents.main]
 {_lines(kind=answers.kind)}
 # Messages that arrive during an answer: "followup" (each its own turn) or "collect" (together in the next).
@@ -160,6 +187,19 @@ def render(answers: Answers) -> str:
 # You. Your ids in Telegram and Discord make your private messages there one conversation.
 [people.owner]
 {_lines(**person)}
+"""
+
+
+def _bot(channel: str, token: str) -> str:
+    if not token:
+        return ""
+    return f"""\
+# Your bot. Unknown people who write to it get a code: `trunkline pair approve CODE` lets them in.
+[{channel}.main]
+{_lines(token=token)}
+# The groups in which it answers when it is mentioned, by their ids: /whoami in the group shows them.
+# groups = []
+
 """
 
 

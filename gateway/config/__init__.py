@@ -10,12 +10,14 @@ from gateway.config.tables import (
     AgentConfig,
     BuiltinAgent,
     Compaction,
+    DiscordTable,
     Gateway,
     Http,
     QueueMode,
     Retention,
     Search,
     Strategy,
+    TelegramTable,
 )
 
 __all__ = [
@@ -24,6 +26,7 @@ __all__ = [
     "BuiltinAgent",
     "Compaction",
     "Config",
+    "DiscordTable",
     "Gateway",
     "Http",
     "KnownPerson",
@@ -32,5 +35,6 @@ __all__ = [
     "Retention",
     "Search",
     "Strategy",
+    "TelegramTable",
     "load",
 ]

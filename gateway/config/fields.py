@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 from pydantic_core import PydanticCustomError
@@ -112,3 +113,18 @@ Ids = Annotated[frozenset[Id], Field(strict=False)]
 NumericIds = Annotated[frozenset[NumericId], Field(strict=False)]
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
+
+
+def _url(*schemes: str) -> AfterValidator:
+    def check(text: str) -> str:
+        parts = urlsplit(text)
+        if parts.scheme not in schemes or not parts.hostname or parts.username or parts.query or parts.fragment:
+            raise wrong(f"must be an address that begins with {' or '.join(f'{one}://' for one in schemes)}")
+        return text.rstrip("/")
+
+    return AfterValidator(check)
+
+
+#: A base URL without credentials.
+Url = Annotated[str, _url("http", "https")]
+SocketUrl = Annotated[str, _url("ws", "wss")]

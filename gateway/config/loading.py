@@ -14,7 +14,7 @@ from pydantic import SecretStr, ValidationError
 from gateway.config import environment, relations
 from gateway.config.environment import Surroundings
 from gateway.config.problems import sentences
-from gateway.config.tables import CHANNELS, AgentConfig, File, Gateway, Http, Retention, Search
+from gateway.config.tables import CHANNELS, AgentConfig, File, Gateway, Http, MemoryTable, Retention, Search
 from routing.access import Policy
 from routing.bindings import Binding, unreachable
 from routing.errors import ConfigError
@@ -26,8 +26,15 @@ class Account:
 
     channel: str
     name: str
-    policy: Policy
-    streaming: bool
+    table: MemoryTable
+
+    @property
+    def policy(self) -> Policy:
+        return self.table.policy
+
+    @property
+    def streaming(self) -> bool:
+        return self.table.streaming
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,4 +163,4 @@ def _config(path: Path | None, file: File, around: Surroundings) -> Config:
 def _accounts(file: File) -> Iterator[Account]:
     for channel in CHANNELS:
         for name, table in getattr(file, channel).items():
-            yield Account(channel=channel, name=name, policy=table.policy, streaming=table.streaming)
+            yield Account(channel=channel, name=name, table=table)

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 
 from gateway.config.fields import read_id
 from gateway.config.problems import Raw, bare, given, key, nearest
-from gateway.config.tables import CHANNELS, LATER
+from gateway.config.tables import CHANNELS
 
 
 def problems(raw: Raw) -> Iterator[str]:
-    yield from _channels(raw)
+    yield from _discord(raw)
     yield from _default_agent(raw)
     yield from _bindings(raw)
     yield from _owners(raw)
@@ -37,12 +37,16 @@ def names(raw: Raw, section: str) -> list[str]:
     return list(tables(raw, section))
 
 
-def _channels(raw: Raw) -> Iterator[str]:
-    for channel in CHANNELS:
-        if channel in LATER:
-            for name in names(raw, channel):
-                where = key([channel, name], raw)
-                yield f"{where}: this version does not have the {channel} channel yet; remove the table."
+def _discord(raw: Raw) -> Iterator[str]:
+    """The library has one address per process."""
+    first: tuple[str, Raw] | None = None
+    for name, table in tables(raw, "discord").items():
+        if first is None:
+            first = name, table
+        for field in ("base_url", "gateway_url"):
+            if table.get(field) != first[1].get(field):
+                where = key(["discord", name, field])
+                yield f"{where}: it must be the same as in {key(['discord', first[0]], raw)}."
 
 
 def _default_agent(raw: Raw) -> Iterator[str]:

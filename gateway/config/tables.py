@@ -21,6 +21,8 @@ from gateway.config.fields import (
     NumericId,
     NumericIds,
     Seconds,
+    SocketUrl,
+    Url,
     wrong,
 )
 from gateway.config.secrets import Secret
@@ -101,16 +103,34 @@ class MemoryTable(Table):
     allow: Ids = frozenset()
     groups: Ids = frozenset()
     mention: bool = True
+    #: Groups in which everything is answered, whatever `mention` says.
+    always: Ids = frozenset()
+    #: Bots that are answered, a few times an hour.
+    bots: Ids = frozenset()
+    #: Messages of a group, not addressed to the bot, that its next answer there is told about.
+    overhear: Annotated[int, Field(ge=0, le=200)] = 0
+    #: Messages per minute that one sender may send; 0 for any number.
+    flood: Annotated[int, Field(ge=0, le=10_000)] = 20
     streaming: bool = True
 
     @property
     def policy(self) -> Policy:
-        return Policy(dm=self.dm, allow=self.allow, groups=self.groups, mention=self.mention)
+        return Policy(
+            dm=self.dm,
+            allow=self.allow,
+            groups=self.groups,
+            mention=self.mention,
+            always=self.always,
+            bots=self.bots,
+            overhear=self.overhear,
+            flood=self.flood,
+        )
 
 
 class WebTable(MemoryTable):
     # Whoever can open the page has shown a token already.
     dm: Annotated[DmPolicy, Field(strict=False)] = DmPolicy.OPEN
+    flood: Annotated[int, Field(ge=0, le=10_000)] = 0
 
 
 class PlatformTable(MemoryTable):
@@ -118,7 +138,20 @@ class PlatformTable(MemoryTable):
 
     allow: NumericIds = frozenset()
     groups: NumericIds = frozenset()
-    token: Secret | None = None
+    always: NumericIds = frozenset()
+    bots: NumericIds = frozenset()
+    token: Secret
+
+
+class TelegramTable(PlatformTable):
+    #: The root of another Bot API server than Telegram's own.
+    base_url: Url | None = None
+
+
+class DiscordTable(PlatformTable):
+    #: The root of another REST API than Discord's own, and its gateway. The same for every account.
+    base_url: Url | None = None
+    gateway_url: SocketUrl | None = None
 
 
 class QueueMode(StrEnum):
@@ -201,8 +234,8 @@ class File(Table):
     search: Search = Search()
     retention: Retention = Retention()
     web: dict[Name, WebTable] = {}
-    telegram: dict[Name, PlatformTable] = {}
-    discord: dict[Name, PlatformTable] = {}
+    telegram: dict[Name, TelegramTable] = {}
+    discord: dict[Name, DiscordTable] = {}
     memory: dict[Name, MemoryTable] = {}
     agents: dict[Name, Annotated[AgentConfig, Field(discriminator="kind")]]
     bindings: list[BindingTable] = []
@@ -210,5 +243,3 @@ class File(Table):
 
 
 CHANNELS = ("web", "telegram", "discord", "memory")
-#: Channels whose tables are known, but which this version cannot run.
-LATER = frozenset({"telegram", "discord"})

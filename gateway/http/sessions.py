@@ -53,6 +53,10 @@ class Prompt(Strict):
     id: str | None = Field(default=None, min_length=1, max_length=200)
 
 
+class CommandText(Strict):
+    text: Said
+
+
 class Ending(Strict):
     reason: str | None = Field(default=None, max_length=500)
 
@@ -82,6 +86,15 @@ async def prompt(request: web.Request) -> web.Response:
     session_id = request.match_info["id"]
     accepted = await request.app[API].prompt(session_id, body.text, body.id)
     return web.json_response(views.accepted(accepted, session_id), status=202)
+
+
+@routes.post("/api/sessions/{id}/command")
+async def command(request: web.Request) -> web.Response:
+    """What people type as `/status` or `/compact` in a chat; answered at once, and kept nowhere."""
+    body = await read(request, CommandText)
+    outcome = await request.app[API].command(request.match_info["id"], body.text)
+    file = None if outcome.file is None else {"name": outcome.file.name, "content": outcome.file.content}
+    return web.json_response({"text": outcome.text, "file": file})
 
 
 @routes.get("/api/sessions/{id}/messages")

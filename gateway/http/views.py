@@ -15,6 +15,7 @@ from store.content import encode
 from store.ids import Micros, from_datetime, to_datetime
 from store.inbox import Accepted
 from store.moving import Move
+from store.pairings import Pairing
 from store.records import Delivery, InboxItem, Message, Session, Turn
 from store.refusals import Refusal
 from store.reports import Somebody, Tokens, Usage
@@ -248,6 +249,19 @@ def status(now: Status) -> Json:
         "waiting": counts.waiting,
         "outbox": counts.outbox,
         "components": {name: {"ok": one.ok, "detail": one.detail} for name, one in now.components.items()},
+    }
+
+
+def pairing(one: Pairing) -> Json:
+    return {
+        "code": one.code,
+        "channel": one.channel,
+        "account": one.account,
+        "sender": one.sender,
+        "name": one.name,
+        "text": one.message.text[:200],
+        "createdAt": iso(one.created_at),
+        "expiresAt": iso(one.expires_at),
     }
 
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import tomli_w
 
-from channels.base import Channel, Outgoing
+from channels.base import Channel, Outgoing, Pace
 from channels.memory import MemoryChannel
 from gateway.agents.protocol import Agent
 from gateway.clock import Clock
@@ -22,7 +22,7 @@ from gateway.daemon import Daemon, Running
 from gateway.logs import Event
 from routing.errors import StoreClosed, StoreUnavailable
 from routing.keys import PeerKind, SessionKey
-from routing.messages import Address, Addressed, Inbound, Sender
+from routing.messages import Address, Addressed, Attachment, Deleted, Edited, Inbound, Moved, Sender
 from store import compactions, messages, outbox, refusals, sessions, turns
 from store.content import Plan, Text, Tool
 from store.database import _READERS, Database, Store
@@ -73,6 +73,38 @@ class Chat(MemoryChannel):
 
     def _note(self, verb: str, item: Outgoing) -> None:
         self.log.append(Call(self._clock.monotonic(), verb, item.address.chat, item.text))
+
+
+class Platform(Chat):
+    """A chat with all abilities: it shows typing, paces, and has files. `faults` concern its messages only."""
+
+    def __init__(self, clock: Clock, account: str = "main", name: str = "memory") -> None:
+        super().__init__(clock, account, name)
+        self.typing_every = 4.0
+        #: When somebody was shown that an answer is being written, and where.
+        self.typed: list[tuple[float, str]] = []
+        #: The next call says so.
+        self.typing_error: Exception | None = None
+        self.paces = Pace(burst=1000, every=0.001)
+        #: What there is to fetch, by handle; an exception is raised.
+        self.files: dict[str, bytes | Exception] = {}
+        self.fetched: list[str] = []
+
+    async def typing(self, address: Address) -> None:
+        self.typed.append((self._clock.monotonic(), address.chat))
+        if self.typing_error is not None:
+            error, self.typing_error = self.typing_error, None
+            raise error
+
+    def pace(self, address: Address) -> Pace:
+        return self.paces
+
+    async def fetch(self, attachment: Attachment, limit: int) -> bytes:
+        self.fetched.append(attachment.ref)
+        content = self.files[attachment.ref]
+        if isinstance(content, Exception):
+            raise content
+        return content
 
 
 class Journal(logging.Handler):
@@ -126,6 +158,12 @@ class Rig:
         self._said = 0
         if isinstance(self.clock, FakeClock):
             self.clock.settle = self.settled
+
+    def on(self, chat: Chat) -> Rig:
+        """Everything is said on this chat instead."""
+        self.chat = chat
+        self.channels = (chat,)
+        return self
 
     # -- its life ------------------------------------------------------------------------------------------------
 
@@ -256,7 +294,10 @@ class Rig:
         addressed: Addressed = Addressed.MENTION,
         reply_to: str | None = None,
         bot: bool = False,
+        name: str | None = None,
+        **more: Any,
     ) -> Inbound:
+        """More of it, such as `attachments` or `open`, as `Inbound` has it."""
         self._said += 1
         via = channel or self.chat
         place = chat or ("-100" if group else sender)
@@ -264,15 +305,31 @@ class Rig:
             external_id=external_id or f"x{self._said}",
             address=Address(channel=via.name, account=via.account, chat=place, thread=thread, reply_to=reply_to),
             peer_kind=PeerKind.GROUP if group else PeerKind.DM,
-            sender=Sender(id=sender, name=f"Person {sender}", is_bot=bot),
+            sender=Sender(id=sender, name=f"Person {sender}" if name is None else name, is_bot=bot),
             text=text,
             addressed=addressed,
+            **more,
         )
 
     async def say(self, text: str, **how: Any) -> None:
         """A person writes; returns when the message is safe."""
         via = how.get("channel") or self.chat
         await via.receive(self.message(text, **how))
+
+    async def edit(self, text: str, **how: Any) -> None:
+        """A person changes a message, recognised by its `reply_to`."""
+        via = how.get("channel") or self.chat
+        await via.receive(Edited(message=self.message(text, **how)))
+        await self.settled()
+
+    async def delete(self, external_id: str) -> None:
+        await self.chat.receive(Deleted(channel=self.chat.name, external_id=external_id))
+        await self.settled()
+
+    async def move(self, old: str, new: str) -> None:
+        """A group gets another id."""
+        await self.chat.receive(Moved(channel=self.chat.name, account=self.chat.account, old=old, new=new))
+        await self.settled()
 
     async def ask(self, text: str, **how: Any) -> None:
         """A person writes, and everything comes of it that can without time."""

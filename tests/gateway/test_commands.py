@@ -6,7 +6,7 @@ import pytest
 
 from gateway import phrases
 from gateway.agents.protocol import Done, PlanUpdate, TextDelta, ToolUpdate
-from gateway.commands import Command, parse
+from gateway.commands import Command, Typed, parse
 from gateway.logs import Event as Logged
 from routing.errors import SessionEnded
 from store.content import Text
@@ -23,23 +23,48 @@ from tests.store.helpers import held
         ("/new please", Command.NEW),
         ("/help@trunkline_bot", Command.HELP),
         ("/status\nand more", Command.STATUS),
+        ("/STOP", Command.STOP),
         ("/stopwatch", None),
-        ("/stop!", None),
         ("/unknown", None),
-        ("stop", None),
-        ("please /stop", None),
-        ("/", None),
-        ("//stop", None),
     ],
 )
 def test_what_is_a_command(text: str, command: Command | None) -> None:
-    assert parse(text) is command
+    typed = parse(text)
+    assert typed is not None
+    assert typed.command is command
+
+
+@pytest.mark.parametrize("text", ["/stop!", "stop", "please /stop", "/", "//stop", "/etc/hosts", "/2 of it", "/ stop"])
+def test_what_is_none(text: str) -> None:
+    assert parse(text) is None
+
+
+def test_a_command_has_an_argument() -> None:
+    assert parse("/agent  helper \n") == Typed(Command.AGENT, "agent", "helper")
+    assert parse("/nonsense@bot a b") == Typed(None, "nonsense", "a b")
+
+
+async def test_an_unknown_command_is_answered_with_a_hint_and_never_reaches_the_agent(rigs: Rigs) -> None:
+    rig = await rigs(agent := ScriptedAgent()).start()
+    await rig.ask("/stopwatch 10")
+    await rig.ask("/xyzzy")
+    hint = phrases.DID_YOU_MEAN.format(name="stop")
+    assert rig.chat.texts() == [
+        phrases.UNKNOWN_COMMAND.format(name="stopwatch", hint=hint),
+        phrases.UNKNOWN_COMMAND.format(name="xyzzy", hint=""),
+    ]
+    assert agent.seen == []
 
 
 async def test_words_that_only_look_like_a_command_are_for_the_agent(rigs: Rigs) -> None:
     rig = await rigs().start()
-    await rig.ask("/stopwatch 10")
-    assert rig.chat.texts() == ["re: /stopwatch 10"]
+    await rig.ask("/etc/hosts is what?")
+    assert rig.chat.texts() == ["re: /etc/hosts is what?"]
+
+
+def status(*, messages: int = 0, waiting: int = 0, running: bool = False) -> str:
+    text = phrases.STATUS.format(agent="main", messages=messages, waiting=waiting)
+    return f"{text} {phrases.STATUS_RUNNING if running else phrases.STATUS_IDLE}"
 
 
 async def test_commands_do_not_queue_and_leave_no_trace_in_the_history(rigs: Rigs) -> None:
@@ -48,7 +73,7 @@ async def test_commands_do_not_queue_and_leave_no_trace_in_the_history(rigs: Rig
     await rig.ask("wait")
     for command in ("/help", "/status"):
         await rig.ask(command)
-    assert rig.chat.texts() == [phrases.HELP, phrases.STATUS.format(agent="main", messages=1, waiting=1)]
+    assert rig.chat.texts() == [phrases.HELP, status(messages=1, waiting=1, running=True)]
     assert await rig.said() == [("user", "hang")]
     assert [turn.text for turn in agent.seen] == ["hang"]
 
@@ -56,7 +81,7 @@ async def test_commands_do_not_queue_and_leave_no_trace_in_the_history(rigs: Rig
 async def test_status_before_the_first_message(rigs: Rigs) -> None:
     rig = await rigs().start()
     await rig.ask("/status")
-    assert rig.chat.texts() == [phrases.STATUS.format(agent="main", messages=0, waiting=0)]
+    assert rig.chat.texts() == [status()]
     assert await rig.sessions() == []
 
 

@@ -90,6 +90,10 @@ def test_everything_can_be_said(read: Load, tmp_path: Path) -> None:
         dm = "off"
         groups = ["0042", -100]
         mention = false
+        always = ["-0200"]
+        bots = [8]
+        overhear = 5
+        flood = 7
         streaming = false
         [agents.helper]
         kind = "builtin"
@@ -128,7 +132,15 @@ def test_everything_can_be_said(read: Load, tmp_path: Path) -> None:
     assert str(config.http.listen) == "[::1]:0"
     page, memory = config.accounts
     assert page.policy == Policy(dm=DmPolicy.ALLOWLIST, allow=frozenset({"owner", "7"}))
-    assert memory.policy == Policy(dm=DmPolicy.OFF, groups=frozenset({"42", "-100"}), mention=False)
+    assert memory.policy == Policy(
+        dm=DmPolicy.OFF,
+        groups=frozenset({"42", "-100"}),
+        mention=False,
+        always=frozenset({"-200"}),
+        bots=frozenset({"8"}),
+        overhear=5,
+        flood=7,
+    )
     assert (memory.channel, memory.name, memory.streaming) == ("memory", "test", False)
     helper = config.agents["helper"]
     assert (helper.name, helper.queue) == ("Der Helfer", QueueMode.COLLECT)

@@ -172,17 +172,49 @@ def test_bad_configuration(problems: Callable[..., list[str]], text: str, senten
     assert problem.endswith((".", "?"))
 
 
+@pytest.mark.req("P56")
 @pytest.mark.parametrize("channel", ["telegram", "discord"])
-def test_a_channel_that_is_not_there_yet(problems: Callable[..., list[str]], channel: str) -> None:
-    later = f"[{channel}.main]: this version does not have the {channel} channel yet; remove the table."
-    good = f"[{channel}.main]\ntoken = 'x'\nallow = [1, '-2']\ndm = 'off'\n"
-    assert problems(good + f"[[bindings]]\nagent = 'main'\nchannel = '{channel}'") == [later]
-    assert problems(f"[{channel}.main]\nallow = ['@ann', 5]\ngroups = ['my group']\nmenton = true") == [
-        f'[{channel}.main] allow #1 = "@ann": must be the numeric id: a name can be reassigned to somebody else.',
-        f'[{channel}.main] groups #1 = "my group": must be the numeric id: a name can be reassigned to somebody else.',
+def test_on_a_platform_only_numbers_are_ids(problems: Callable[..., list[str]], channel: str) -> None:
+    numeric = "must be the numeric id: a name can be reassigned to somebody else."
+    assert problems(
+        f"[{channel}.main]\ntoken = 'x'\nallow = ['@ann', 5]\ngroups = ['my group']\nalways = ['*']\nbots = ['b']"
+        "\nmenton = true"
+    ) == [
+        f'[{channel}.main] allow #1 = "@ann": {numeric}',
+        f'[{channel}.main] groups #1 = "my group": {numeric}',
+        f'[{channel}.main] always #1 = "*": {numeric}',
+        f'[{channel}.main] bots #1 = "b": {numeric}',
         f"[{channel}.main] menton is not a known key: did you mean mention?",
-        later,
     ]
+
+
+@pytest.mark.parametrize("channel", ["telegram", "discord"])
+def test_an_account_needs_its_token(problems: Callable[..., list[str]], channel: str) -> None:
+    assert problems(f"[{channel}.main]\ndm = 'off'") == [f"[{channel}.main] token is missing."]
+
+
+@pytest.mark.parametrize(
+    ("channel", "key", "value", "schemes"),
+    [
+        ("telegram", "base_url", "127.0.0.1:8081", "http:// or https://"),
+        ("telegram", "base_url", "ws://127.0.0.1", "http:// or https://"),
+        ("telegram", "base_url", "http://me:secret@127.0.0.1", "http:// or https://"),
+        ("discord", "base_url", "http:///api", "http:// or https://"),
+        ("discord", "gateway_url", "http://127.0.0.1", "ws:// or wss://"),
+        ("discord", "gateway_url", "ws://127.0.0.1/?v=10", "ws:// or wss://"),
+    ],
+)
+def test_an_address_of_a_platform(
+    problems: Callable[..., list[str]], channel: str, key: str, value: str, schemes: str
+) -> None:
+    [problem] = problems(f"[{channel}.main]\ntoken = 'x'\n{key} = '{value}'")
+    assert problem.startswith(f"[{channel}.main] {key}")
+    assert problem.endswith(f"must be an address that begins with {schemes}.")
+
+
+def test_discord_has_one_address_per_process(problems: Callable[..., list[str]]) -> None:
+    tables = "[discord.one]\ntoken = 'x'\nbase_url = 'http://a'\n[discord.two]\ntoken = 'y'\nbase_url = 'http://b'\n"
+    assert problems(tables) == ["[discord.two] base_url: it must be the same as in [discord.one]."]
 
 
 def test_all_problems_at_once(read: Load) -> None:
@@ -266,6 +298,7 @@ def test_a_good_variable_does_not_excuse_a_bad_key(problems: Callable[..., list[
 
 
 @pytest.mark.req("CARD-28")
+@pytest.mark.req("P55")
 @pytest.mark.parametrize("listen", ["0.0.0.0:8787", "[::]:0", "192.0.2.7:80", "gateway.example:80"])
 def test_open_address_needs_a_token(read: Load, problems: Callable[..., list[str]], listen: str) -> None:
     text = f'[http]\nlisten = "{listen}"\n'

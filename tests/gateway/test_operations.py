@@ -221,7 +221,7 @@ async def test_forgetting_leaves_no_trace_in_the_files(rigs: Rigs) -> None:
     assert (rig.data_dir / f"{NAME}-wal").stat().st_size == 0
     done = result.done
     assert (result.scrubbed, result.copies, result.configured) == (True, (), False)
-    assert (done.sessions, done.messages, done.turns, done.refusals, done.identities) == (1, 1, 1, 1, 1)
+    assert (done.sessions, done.messages, done.turns, done.refusals, done.identities) == (1, 3, 1, 1, 1)
     assert done.inbox == 3
     left = await rig.sessions()
     assert [said for one in left for said in await rig.said(one)][2:5] == others
@@ -230,7 +230,7 @@ async def test_forgetting_leaves_no_trace_in_the_files(rigs: Rigs) -> None:
     assert [hit.snippet for hit in found.hits] == ["somebody else"]
     await rig.ask("still here?", sender="2")
     assert rig.chat.texts("2")[-1] == "Noted."
-    assert rig.journal.of(Event.PERSON_FORGOTTEN) == [{"person": done.person, "sessions": 1, "messages": 1}]
+    assert rig.journal.of(Event.PERSON_FORGOTTEN) == [{"person": done.person, "sessions": 1, "messages": 3}]
 
 
 async def test_a_turn_of_who_is_forgotten_is_stopped_and_nothing_more_comes_of_it(rigs: Rigs) -> None:

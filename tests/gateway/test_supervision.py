@@ -4,10 +4,13 @@ import asyncio
 
 import pytest
 
-from channels.base import Accept
+from channels.base import Host
 from channels.memory import MemoryChannel
+from gateway.commands import MENU
+from gateway.hosting import ChannelHost
 from gateway.logs import Event as Logged
-from routing.errors import StoreClosed
+from routing.access import Reason
+from routing.errors import ChannelSilent, StoreClosed
 from store import inbox, outbox
 from store.database import Database
 from store.inbox import Arrival
@@ -29,9 +32,9 @@ class Fragile(Chat):
         self.error: Exception | None = ConnectionError("token=hunter2")
         self.runs: list[float] = []
 
-    async def run(self, accept: Accept) -> None:
+    async def run(self, host: Host) -> None:
         self.runs.append(self._clock.monotonic())
-        running = asyncio.ensure_future(super().run(accept))
+        running = asyncio.ensure_future(super().run(host))
         try:
             await self.fall.wait()
         finally:
@@ -213,3 +216,178 @@ async def test_every_account_has_a_channel(rigs: Rigs) -> None:
     names = {name for name in rig.running.api.health.components if name.startswith("channel")}
     assert names == {"channel api.http", "channel memory.main", "channel memory.second", "channel web.page"}
     assert isinstance(rig.running.channels["memory", "second"], MemoryChannel)
+
+
+# -- signs of life -----------------------------------------------------------------------------------------------------
+
+
+class Connected(Chat):
+    """A channel with a connection: alive when the test says so."""
+
+    def __init__(self, rig: Rig, account: str = "second") -> None:
+        super().__init__(rig.clock, account)
+        self.silent_after = 60.0
+        self.runs: list[float] = []
+        self.host: Host | None = None
+        #: How it behaves when it is told to end.
+        self.stubborn = False
+        self.let_go = asyncio.Event()
+
+    async def run(self, host: Host) -> None:
+        self.runs.append(self._clock.monotonic())
+        self.host = host
+        try:
+            await super().run(host)
+        finally:
+            while self.stubborn and not self.let_go.is_set():
+                try:
+                    await self.let_go.wait()
+                except asyncio.CancelledError:
+                    continue
+
+
+async def connected(rigs: Rigs) -> tuple[Rig, Connected]:
+    rig = rigs(memory={"second": {"dm": "open", "streaming": False}})
+    channel = Connected(rig)
+    rig.channels = (rig.chat, channel)
+    return await rig.start(), channel
+
+
+async def test_a_silent_channel_is_noticed_within_a_minute_and_started_again(rigs: Rigs) -> None:
+    rig, channel = await connected(rigs)
+    for _ in range(5):
+        await rig.advance(50)
+        assert channel.host is not None
+        channel.host.alive()
+    assert channel.runs == [0], "as long as it gives signs of life it is left alone"
+    quiet = rig.clock.monotonic()
+    await rig.advance(59.9)
+    assert everything_ok(rig)
+    await rig.advance(0.2)
+    assert health(rig, "channel memory.second") == (False, str(ChannelSilent(seconds=60)))
+    [failed] = rig.journal.of(Logged.CHANNEL_FAILED)
+    assert failed["account"] == "second"
+    await rig.ask("hello")
+    assert rig.chat.texts() == ["re: hello"], "nobody else is concerned"
+    await rig.advance(1)
+    assert channel.runs[1:] == pytest.approx([quiet + 61])
+    assert health(rig, "channel memory.second") == (True, "")
+    await rig.ask("hello", channel=channel, sender="2")
+    assert channel.texts("2") == ["re: hello"]
+
+
+async def test_a_channel_without_a_connection_is_never_silent(rigs: Rigs) -> None:
+    rig, channel = await connected(rigs)
+    await rig.advance(600)
+    assert everything_ok(rig) is (health(rig, "channel memory.second")[0])
+    assert health(rig, "channel memory.main") == (True, "")
+
+
+async def test_trouble_is_told_and_ends_with_the_next_sign_of_life(rigs: Rigs) -> None:
+    rig, channel = await connected(rigs)
+    assert channel.host is not None
+    before = len(rig.journal.of(Logged.CHANNEL_CONNECTED))
+    assert before == 3, "each account says once that it is connected: both chats and the API"
+    channel.host.trouble("somebody else polls with this token")
+    assert health(rig, "channel memory.second") == (False, "somebody else polls with this token")
+    channel.host.trouble("somebody else polls with this token")
+    channel.host.trouble("the server says no")
+    assert health(rig, "channel memory.second") == (False, "the server says no")
+    assert len(rig.journal.of(Logged.CHANNEL_TROUBLE)) == 1, "said when it begins, not with every poll"
+    assert channel.runs == [0], "it heals by itself"
+    for _ in range(3):
+        channel.host.alive()
+    assert health(rig, "channel memory.second") == (True, "")
+    assert len(rig.journal.of(Logged.CHANNEL_CONNECTED)) == before + 1
+
+
+async def test_trouble_is_no_sign_of_life(rigs: Rigs) -> None:
+    rig, channel = await connected(rigs)
+    assert channel.host is not None
+    for _ in range(3):
+        await rig.advance(25)
+        channel.host.trouble("not now")
+    assert len(channel.runs) == 2, "a channel that only complains is started again"
+
+
+async def test_all_channels_fall_and_the_daemon_stands(rigs: Rigs) -> None:
+    class Broken(Chat):
+        async def run(self, host: Host) -> None:
+            raise RuntimeError("cannot even start")
+
+    rig = rigs(memory={"second": {"dm": "open"}, "third": {"dm": "open"}})
+    broken = [Broken(rig.clock, account) for account in ("second", "third")]
+    await rig.start()
+    await rig.stop()
+    for one in broken:
+        one.started.set()  # or the rig would wait for it
+    rig.channels = (rig.chat, *broken)
+    await rig.start()
+    await rig.advance(300)
+    assert [health(rig, f"channel memory.{one.account}")[0] for one in broken] == [False, False]
+    await rig.ask("hello")
+    assert rig.chat.texts() == ["re: hello"]
+
+
+async def test_a_channel_that_does_not_end_holds_up_neither_its_restart_nor_the_daemon(rigs: Rigs) -> None:
+    rig, channel = await connected(rigs)
+    channel.stubborn = True
+    try:
+        await rig.advance(64)
+        assert len(channel.runs) == 1, "it has a moment to close what it opened"
+        await rig.advance(3)
+        assert len(channel.runs) == 2
+        await rig.ask("hello", channel=channel, sender="2")
+        assert channel.texts("2") == ["re: hello"]
+        began = rig.clock.monotonic()
+        await rig.stop()
+        assert rig.clock.monotonic() - began <= 10
+    finally:
+        channel.let_go.set()
+
+
+# -- what a channel may ask of its host --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("hard", [False, True])
+async def test_what_an_account_remembers_survives_a_restart_and_is_its_own(rigs: Rigs, hard: bool) -> None:
+    rig, channel = await connected(rigs)
+    assert channel.host is not None
+    assert await channel.host.recall("menu") is None
+    await channel.host.remember("menu", "v1")
+    await channel.host.remember("menu", "v2")
+    await (rig.cut() if hard else rig.stop())
+    await rig.start()
+    assert await channel.host.recall("menu") == "v2"
+    other = ChannelHost(rig.chat, rig.running.intake, rig.running.api.health, lambda: None)
+    assert await other.recall("menu") is None
+
+
+@pytest.mark.req("P05", "P06")
+@pytest.mark.parametrize("hard", [False, True])
+async def test_how_far_a_room_was_read_is_known_after_a_restart(rigs: Rigs, hard: bool) -> None:
+    rig, channel = await connected(rigs)
+    assert channel.host is not None
+    await rig.ask("hello", channel=channel, sender="2", seen=("r1", "105"))
+    await rig.ask("late", channel=channel, sender="2", seen=("r1", "103"))
+    await rig.ask("chatter", channel=channel, sender="2", group=True, chat="-9", seen=("r2", "7"))
+    await rig.ask("hello", channel=channel, sender="2", external_id="x1", seen=("r1", "104"))
+    await (rig.cut() if hard else rig.stop())
+    await rig.start()
+    assert await channel.host.seen() == {"r1": "105", "r2": "7"}, "also what was refused does not come again"
+
+
+@pytest.mark.req("P05", "P06")
+async def test_what_was_turned_away_was_read_too(rigs: Rigs) -> None:
+    rig = rigs(ScriptedAgent([asyncio.Event()]), main={"max_waiting": 1}, memory={"main": {"flood": 4}})
+    await rig.start()
+    for number in range(6):
+        await rig.ask(str(number), seen=("room", str(number)))
+    reasons = [one.reason for one in await rig.refusals()]
+    assert set(reasons) == {Reason.LANE_FULL, Reason.FLOOD}
+    host = ChannelHost(rig.chat, rig.running.intake, rig.running.api.health, lambda: None)
+    assert await host.seen() == {"room": "5"}
+
+
+def test_the_menu_is_offered_to_every_channel() -> None:
+    assert ChannelHost.__dataclass_fields__["menu"].default == MENU

@@ -41,17 +41,17 @@ WATCHED = {
 
 def watch(db: Database) -> None:
     """Let the database itself write down what happens to it, and when."""
-    db.execute("CREATE TABLE seen (number INTEGER PRIMARY KEY, what TEXT)")
+    db.execute("CREATE TABLE noticed (number INTEGER PRIMARY KEY, what TEXT)")
     for what, when in WATCHED.items():
-        db.execute(f"CREATE TRIGGER see_{what} {when} BEGIN INSERT INTO seen (what) VALUES ('{what}'); END")
+        db.execute(f"CREATE TRIGGER see_{what} {when} BEGIN INSERT INTO noticed (what) VALUES ('{what}'); END")
 
 
 def note(what: str) -> Callable[[Database], object]:
-    return lambda db: db.execute("INSERT INTO seen (what) VALUES (?)", (what,))
+    return lambda db: db.execute("INSERT INTO noticed (what) VALUES (?)", (what,))
 
 
 def seen(db: Database) -> list[str]:
-    return [what for (what,) in db.execute("SELECT what FROM seen ORDER BY number").fetchall()]
+    return [what for (what,) in db.execute("SELECT what FROM noticed ORDER BY number").fetchall()]
 
 
 def in_order(what: Sequence[str], steps: Sequence[str | set[str]]) -> bool:
@@ -84,7 +84,7 @@ async def test_the_steps_of_a_turn_in_their_order(rigs: Rigs) -> None:
     begin, end = {"turn", "message"}, {"message", "completed", "held"}
     out: list[str | set[str]] = ["released", "sending", "sent"]
     assert in_order(await rig.read(seen), ["key", {"session"} | begin, end, *out])
-    await rig.write(lambda db: db.execute("DELETE FROM seen"))
+    await rig.write(lambda db: db.execute("DELETE FROM noticed"))
     await rig.ask("again")
     assert in_order(
         await rig.read(seen), ["key", begin, "agent begins", "agent ends", end | {"totals"}, "compacted", *out]

@@ -12,7 +12,7 @@ from routing.access import Allowed, DmPolicy, Facts, Policy, Reason, Refused, de
 from routing.keys import PeerKind
 from routing.messages import Addressed
 
-CHAT, SENDER, GUILD = "-100", "42", "9"
+CHAT, SENDER, GUILD, FORMER = "-100", "42", "9", "-5"
 
 #: Who may write a direct message: one of these has to be true of the sender.
 DIRECT = {
@@ -21,26 +21,36 @@ DIRECT = {
     DmPolicy.PAIRING: {"owner", "listed", "known"},
     DmPolicy.OPEN: {"human"},
 }
+HOW = ("addressed", "mention not needed")
 #: When a group message is answered: one of these sets has to be true as a whole.
 GROUP = [
-    {"chat listed", "addressed"},
-    {"chat listed", "mention not needed"},
-    {"guild listed", "addressed"},
-    {"guild listed", "mention not needed"},
+    *({place, how} for place in ("chat listed", "former listed", "guild listed") for how in HOW),
+    {"chat always"},
+    {"former always"},
+    {"guild always"},
+    # So that the owner can ask an unlisted group for its id.
+    {"owner", "command"},
 ]
 #: Whom an agent with side effects answers.
 TRUSTED = {"owner", "listed", "known"}
 
 BOOL = st.booleans()
-IDS = st.sampled_from([CHAT, SENDER, GUILD])
+IDS = st.sampled_from([CHAT, SENDER, GUILD, FORMER])
 POLICIES = st.builds(
-    Policy, dm=st.sampled_from(DmPolicy), allow=st.frozensets(IDS), groups=st.frozensets(IDS), mention=BOOL
+    Policy,
+    dm=st.sampled_from(DmPolicy),
+    allow=st.frozensets(IDS),
+    groups=st.frozensets(IDS),
+    mention=BOOL,
+    always=st.frozensets(IDS),
+    bots=st.frozensets(IDS),
 )
 FACTS = st.builds(
     Facts,
     peer_kind=st.sampled_from(PeerKind),
     chat=IDS,
     sender=IDS,
+    former_chats=st.frozensets(IDS),
     guild=st.none() | IDS,
     is_bot=BOOL,
     addressed=st.sampled_from(Addressed),
@@ -56,9 +66,14 @@ def truths(policy: Policy, facts: Facts) -> set[str]:
         "owner": facts.owner,
         "known": facts.known,
         "listed": facts.sender in policy.allow,
-        "human": not facts.is_bot,
+        "human": not facts.is_bot or facts.sender in policy.bots,
         "chat listed": facts.chat in policy.groups,
+        "former listed": bool(facts.former_chats & policy.groups),
         "guild listed": facts.guild in policy.groups,
+        "chat always": facts.chat in policy.always,
+        "former always": bool(facts.former_chats & policy.always),
+        "guild always": facts.guild in policy.always,
+        "command": facts.addressed is Addressed.COMMAND,
         "addressed": facts.addressed != Addressed.NOT,
         "mention not needed": not policy.mention,
     }
@@ -77,6 +92,8 @@ def every_policy(dm: DmPolicy) -> Iterator[Policy]:
     lists = [frozenset[str](), frozenset({CHAT}), frozenset({SENDER}), frozenset({GUILD})]
     for allow, groups, mention in product(lists, lists, (True, False)):
         yield Policy(dm=dm, allow=allow, groups=groups, mention=mention)
+    for always, bots in product(lists[:2], lists[1:3]):
+        yield Policy(dm=dm, always=always, bots=bots)
 
 
 def every_fact() -> Iterator[Facts]:
@@ -125,9 +142,28 @@ def test_every_answer_explains_itself(policy: Policy, facts: Facts) -> None:
     assert (decision.rule if isinstance(decision, Allowed) else decision.reason.sentence).strip()
 
 
-@given(POLICIES, FACTS.map(lambda facts: replace(facts, is_bot=True)))
-def test_bots_are_refused_always(policy: Policy, facts: Facts) -> None:
-    assert decide(policy, facts) == Refused(Reason.BOT)
+@pytest.mark.req("P29")
+@given(POLICIES, FACTS)
+def test_bots_are_refused_unless_they_are_listed(policy: Policy, facts: Facts) -> None:
+    bot = replace(facts, is_bot=True)
+    assert decide(replace(policy, bots=frozenset()), bot) == Refused(Reason.BOT)
+    listed = replace(policy, bots=frozenset({facts.sender}))
+    assert decide(listed, bot) == decide(listed, replace(facts, is_bot=False)), "and then they are like anybody"
+
+
+@pytest.mark.req("P16")
+@given(POLICIES, FACTS)
+def test_what_held_for_a_chats_old_id_holds_for_the_new_one(policy: Policy, facts: Facts) -> None:
+    new = replace(facts, peer_kind=PeerKind.GROUP, chat="-1009", former_chats=facts.former_chats | {facts.chat})
+    old = replace(facts, peer_kind=PeerKind.GROUP)
+    assert decide(policy, new) == decide(policy, old)
+
+
+@given(POLICIES, FACTS)
+def test_a_longer_list_refuses_nobody(policy: Policy, facts: Facts) -> None:
+    more = replace(policy, always=policy.always | {CHAT}, groups=policy.groups | {GUILD}, allow=policy.allow | {SENDER})
+    if isinstance(decide(policy, facts), Allowed):
+        assert isinstance(decide(more, facts), Allowed)
 
 
 @given(POLICIES, FACTS)
@@ -145,8 +181,9 @@ def test_agents_with_side_effects_refuse_strangers(policy: Policy, facts: Facts)
 
 @given(FACTS)
 def test_the_default_policy_lets_no_stranger_in(facts: Facts) -> None:
-    known = facts.peer_kind is PeerKind.DM and (facts.owner or facts.known) and not facts.is_bot
-    assert isinstance(decide(Policy(), facts), Allowed) == known
+    command = facts.owner and facts.addressed is Addressed.COMMAND
+    known = facts.owner or facts.known if facts.peer_kind is PeerKind.DM else command
+    assert isinstance(decide(Policy(), facts), Allowed) == (known and not facts.is_bot)
 
 
 @pytest.mark.parametrize(
@@ -174,6 +211,8 @@ def test_refusal_names_the_reason(policy: Policy, facts: Facts, reason: Reason) 
         (Policy(dm=DmPolicy.PAIRING), direct(known=True), "known person"),
         (Policy(groups=frozenset({CHAT})), in_group(addressed=Addressed.REPLY), "groups, reply"),
         (Policy(groups=frozenset({CHAT}), mention=False), in_group(), "groups"),
+        (Policy(always=frozenset({CHAT})), in_group(), "always"),
+        (Policy(), replace(in_group(Addressed.COMMAND), owner=True), "owner's command"),
     ],
 )
 def test_permission_names_the_rule(policy: Policy, facts: Facts, rule: str) -> None:
@@ -182,8 +221,16 @@ def test_permission_names_the_rule(policy: Policy, facts: Facts, rule: str) -> N
 
 @pytest.mark.req("R-20")
 def test_ids_in_the_policy_may_be_spelled_otherwise() -> None:
-    policy = Policy(dm=DmPolicy.ALLOWLIST, allow=frozenset({" +042"}), groups=frozenset({"-0100 "}))
+    policy = Policy(
+        dm=DmPolicy.ALLOWLIST,
+        allow=frozenset({" +042"}),
+        groups=frozenset({"-0100 "}),
+        always=frozenset({"-0200 "}),
+        bots=frozenset({"+042"}),
+    )
     assert decide(policy, direct()) == Allowed("allow")
+    assert decide(policy, direct(is_bot=True)) == Allowed("allow")
+    assert decide(policy, replace(in_group(), chat="-200")) == Allowed("always")
     assert decide(policy, in_group(addressed=Addressed.COMMAND)) == Allowed("groups, command")
 
 

@@ -1,6 +1,7 @@
 """Bindings against a model written from the documentation: weights and sets instead of tuples and a match."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -232,3 +233,15 @@ def wins(file: Sequence[Given], asked: Given) -> set[int | None]:
 )
 def test_unreachable_says_why(file: list[Given], expected: tuple[int, str]) -> None:
     assert list(unreachable(bindings(file))) == [expected]
+
+
+@pytest.mark.req("P16")
+@given(FILES, FULL)
+def test_what_was_bound_to_a_chats_old_id_is_bound_to_the_new_one(file: list[Given], facts: Given) -> None:
+    """Nothing is bound to the new id, so that only the old one can decide."""
+    before = Router(bindings(file)).route(inbound(facts))
+    moved = inbound({**facts, "peer": "-1009"})
+    after = Router(bindings(file)).route(replace(moved, former_chats=frozenset({facts["peer"]})))
+    assert after == before
+    forgotten = Router(tuple(one for one in bindings(file) if one.peer is None)).route(moved)
+    assert Router(bindings(file)).route(moved) == forgotten

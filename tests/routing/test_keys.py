@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from routing.errors import InvalidKey
-from routing.keys import PeerKind, SessionKey, normalise_id, peer_id
+from routing.keys import PeerKind, SessionKey, in_moved_chat, normalise_id, peer_id
 
 FIELDS = ("agent_id", "channel", "account_id", "peer_kind", "peer_id")
 TRICKY = st.text(alphabet=":%/@*+-0123AFaf \t\n\0\x7f\x85\u2028é\u0301٣", max_size=8)
@@ -215,3 +215,33 @@ def test_member_never_collides_with_thread(chat: str, other: str) -> None:
 )
 def test_peer_is_spelled(peer: str, expected: str) -> None:
     assert peer == expected
+
+
+@pytest.mark.req("P16")
+@given(TEXT, TEXT, st.none() | TEXT, st.none() | TEXT, st.sampled_from(PeerKind))
+def test_a_key_follows_its_chat_with_thread_and_member(
+    old: str, new: str, thread: str | None, member: str | None, kind: PeerKind
+) -> None:
+    key = SessionKey("main", "telegram", "bot", kind, peer_id(old, thread, member))
+    moved = in_moved_chat(key, "telegram", "bot", old, new)
+    if kind is PeerKind.DM:
+        assert moved == key
+    else:
+        assert moved == SessionKey("main", "telegram", "bot", kind, peer_id(new, thread, member))
+
+
+@given(TEXT, TEXT, TEXT, st.none() | TEXT)
+def test_no_other_key_follows(old: str, other: str, new: str, thread: str | None) -> None:
+    peer = peer_id(other, thread)
+    kind = PeerKind.GROUP
+    for channel, account in (("discord", "bot"), ("telegram", "second")):
+        key = SessionKey("main", channel, account, kind, peer_id(old, thread))
+        assert in_moved_chat(key, "telegram", "bot", old, new) == key
+    if normalise_id(other) != normalise_id(old):
+        key = SessionKey("main", "telegram", "bot", kind, peer)
+        assert in_moved_chat(key, "telegram", "bot", old, new) == key
+
+
+def test_a_chat_whose_id_begins_alike_is_another() -> None:
+    key = SessionKey("main", "telegram", "bot", PeerKind.GROUP, "-55")
+    assert in_moved_chat(key, "telegram", "bot", "-5", "-1005") == key

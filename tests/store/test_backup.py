@@ -243,7 +243,7 @@ async def test_old_deliveries_ask_before_they_go(store: Store, target: Path, tmp
         "dropped": "dropped",
         "preview": "sending",
     }
-    assert await restored.read(outbox.places) == [make_address().place]  # the preview, which goes with its turn
+    assert await restored.read(outbox.open_places) == [make_address().place]  # the preview, which goes with its turn
     assert await restored.write(lambda db: outbox.claim(db, make_address().place, 10)) is None
     parked = await restored.read(outbox.parked)
     why = {row.text: row.error for row in parked}

@@ -175,18 +175,20 @@ def test_direct_conversations_go_with_all_that_belongs_to_them(db: sqlite3.Conne
     talk.refuse("1")
     talk.refuse("2")
     before = [messages.every(db, theirs.id), turns.of_session(db, theirs.id), sessions.by_number(db, theirs.id)]
+    gone = [session.public_id for session in (sessions.by_number(db, 1), sessions.by_number(db, 2))]
     done = talk.forget("telegram:1")
     assert done == Forgotten(
         person=ada.public_id,
         config_name=None,
         sessions=2,
-        messages=0,
+        messages=4,
         turns=0,
         summaries=0,
         inbox=3,
         outbox=3,
         refusals=1,
         identities=1,
+        session_ids=tuple(gone),
     )
     assert CANARY not in everything(db)
     assert [messages.every(db, theirs.id), turns.of_session(db, theirs.id), sessions.by_number(db, theirs.id)] == before

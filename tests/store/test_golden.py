@@ -8,11 +8,28 @@ from pathlib import Path
 
 import pytest
 
-from store import compactions, inbox, messages, outbox, people, places, refusals, search, sessions, turns
+from routing.messages import Quote, Sender
+from store import (
+    accounts,
+    compactions,
+    inbox,
+    messages,
+    outbox,
+    overheard,
+    pairings,
+    people,
+    places,
+    refusals,
+    search,
+    sessions,
+    turns,
+)
+from store.about import About
 from store.content import Plan, Text, Tool
 from store.database import Store, prepare
 from store.filters import SessionFilter
 from store.ids import pack
+from store.overheard import Line
 from store.records import InboxState, OutboxState, Role, Status, Turn, TurnStatus, Usage
 from store.schema import STEPS
 from tests.store.golden.make import ADDRESS, KEY, NOW, dump
@@ -138,7 +155,7 @@ async def test_the_outbox_reads_back(m001: Store) -> None:
     )
     [parked] = await m001.read(outbox.parked)
     assert (parked.turn, parked.text, parked.error) == (pack(1, 2), "The agent stopped.", "chat not found")
-    assert await m001.read(outbox.places) == [ADDRESS.place]
+    assert await m001.read(outbox.open_places) == [ADDRESS.place]
 
 
 async def test_the_rest_reads_back(m001: Store) -> None:
@@ -189,9 +206,52 @@ async def test_who_wrote_where_reads_back(data_dir: Path, file: Path) -> None:
     """Also from before it was recorded."""
     load(file, data_dir)
     store = await Store.open(data_dir)
-    for which in (SessionFilter(person=uuid(8)), SessionFilter(channel="telegram", account_id="bot")):
+    ada = await store.read(people.owner)
+    assert ada is not None
+    for which in (SessionFilter(person=ada.public_id), SessionFilter(channel="telegram", account_id="bot")):
         rows, total = await store.read(partial(sessions.list_all, which=which))
-        assert ([row.public_id for row in rows], total) == ([uuid(9)], 1)
+        assert ([row.id for row in rows], total) == ([1], 1)
     participants = await store.read(lambda db: db.execute("SELECT * FROM participants").fetchall())
     assert participants == [(1, 1, "telegram", "bot")]
     await store.close()
+
+
+# What m003.sql holds beyond it
+
+
+@pytest.fixture
+async def m003(data_dir: Path) -> AsyncIterator[Store]:
+    load(GOLDEN / "m003.sql", data_dir)
+    store = await Store.open(data_dir)
+    yield store
+    await store.close()
+
+
+async def test_a_thought_reads_back(m003: Store) -> None:
+    first, second = [item for item in await m003.read(inbox.all_waiting) if item.address.thread == "8"]
+    assert (first.text, second.text) == ("What is", "on it?")
+    assert (first.thought, second.thought, second.open_until) == (None, first.id, NOW + 14_000)
+    about = first.about
+    assert about.user == "1001"
+    assert about.quote == Quote(text="Look", sender=Sender(id="7", name="Eve"))
+    [picture] = about.attachments
+    assert (picture.kind, picture.ref, picture.name, picture.size) == ("image", "file-1", "../cat.png", 77)
+
+
+async def test_what_platforms_need_reads_back(m003: Store) -> None:
+    [pairing] = await m003.read(lambda db: pairings.waiting(db, NOW + 14_000))
+    assert (pairing.code, pairing.sender, pairing.message.text) == ("ABCD2345", "666", "spam")
+    assert await m003.write(lambda db: overheard.take(db, KEY)) == [Line("telegram:7", "Eve", "not for you")]
+    assert await m003.read(lambda db: accounts.recall(db, "telegram", "bot", "menu")) == "v1"
+    assert await m003.read(lambda db: accounts.seen(db, "telegram", "bot")) == {"-100": "41"}
+    assert await m003.read(lambda db: accounts.chosen(db, ADDRESS)) == "main"
+    assert await m003.read(lambda db: outbox.held_until(db, ADDRESS.place)) == NOW + 60_000_000
+    export = next(row for row in await m003.read(outbox.parked) if row.filename is not None)
+    assert (export.filename, export.text, export.part) == ("conversation.md", "# All of it", 0)
+    assert await m003.write(lambda db: outbox.unblock(db, ADDRESS.place, NOW)) == 1
+
+
+async def test_before_platforms_a_message_was_a_thought_of_its_own(m001: Store) -> None:
+    [item] = await m001.read(inbox.all_waiting)
+    assert (item.about, item.thought, item.open_until) == (About(), None, 0)
+    assert [row.part for row in await m001.read(lambda db: outbox.of_turn(db, pack(1, 1)))] == [0]

@@ -2,14 +2,17 @@
 
 import sqlite3
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from routing.errors import LaneFull, SessionEnded, UnknownSession
-from routing.messages import Address
+from routing.keys import PeerKind
+from routing.messages import Address, Attachment, AttachmentKind, Quote, Sender
 from store import inbox, people, sessions, turns
+from store.about import About
 from store.inbox import Arrival
 from store.records import InboxItem, InboxState, Role, Status
 from store.sessions import SessionFilter
@@ -32,7 +35,14 @@ def states(db: sqlite3.Connection) -> dict[str, str]:
 def test_accepted_as_given(db: sqlite3.Connection) -> None:
     person = run(db, people.meet, "telegram", "7", "Grace", 1)
     address = make_address(thread="4", reply_to="99")
-    arrival = replace(ARRIVAL, address=address, person=person.id, sender_name="Grace")
+    about = About(
+        user="7",
+        group=True,
+        attachments=(Attachment(kind=AttachmentKind.IMAGE, ref="r", name="../x", mime="image/png", size=3),),
+        quote=Quote(text="before", sender=Sender(id="8", name="Eve")),
+        forwarded_from="a channel",
+    )
+    arrival = replace(ARRIVAL, address=address, person=person.id, sender_name="Grace", about=about, open_until=77)
     accepted = run(db, inbox.accept, arrival, 10)
     assert accepted.duplicate is False
     assert accepted.item == InboxItem(
@@ -47,6 +57,9 @@ def test_accepted_as_given(db: sqlite3.Connection) -> None:
         state=InboxState.WAITING,
         turn=None,
         received_at=10,
+        about=about,
+        thought=None,
+        open_until=77,
     )
     assert inbox.waiting(db, KEY) == [accepted.item]
     assert inbox.find(db, "telegram", "bot:1") == accepted.item
@@ -236,3 +249,95 @@ def test_prune_looks_at_the_oldest_rows_only(db: sqlite3.Connection) -> None:
 )
 def test_addresses_come_back_as_they_were(address: Address) -> None:
     assert inbox.decode_address(inbox.encode_address(address)) == address
+
+
+# Thoughts
+
+SECOND = 1_000_000
+
+
+@pytest.mark.req("P49")
+def test_an_open_message_is_joined_by_what_follows(db: sqlite3.Connection) -> None:
+    first = arrive(db, "1", person=None, open_until=1 * SECOND, now=0)
+    second = arrive(db, "2", open_until=2 * SECOND, now=SECOND - 1)
+    third = arrive(db, "3", now=2 * SECOND - 1)
+    fourth = arrive(db, "4", now=2 * SECOND - 1)
+    assert [item.thought for item in (first, second, third, fourth)] == [None, first.id, first.id, None]
+
+
+@pytest.mark.parametrize(
+    ("more", "now"),
+    [
+        ({}, SECOND),
+        ({"address": make_address("2")}, 0),
+        ({"address": make_address(thread="4")}, 0),
+        ({"key": OTHER}, 0),
+        ({"person": 2}, 0),
+    ],
+    ids=["too late", "another chat", "another thread", "another conversation", "another person"],
+)
+def test_a_thought_is_of_one_person_in_one_place_at_one_time(
+    db: sqlite3.Connection, more: dict[str, Any], now: int
+) -> None:
+    for user in ("7", "8"):
+        run(db, people.meet, "telegram", user, "", 1)
+    arrive(db, "1", person=1, open_until=SECOND, now=0)
+    assert arrive(db, "2", now=now, **{"person": 1, **more}).thought is None
+
+
+def test_a_thought_that_has_begun_takes_no_more(db: sqlite3.Connection) -> None:
+    begin(db, arrive(db, "1", open_until=SECOND, now=0))
+    assert arrive(db, "2", now=1).thought is None
+
+
+def test_whoever_speaks_in_between_ends_a_thought(db: sqlite3.Connection) -> None:
+    run(db, people.meet, "telegram", "8", "", 1)
+    arrive(db, "1", open_until=SECOND, now=0)
+    arrive(db, "2", person=1, now=1)
+    assert arrive(db, "3", now=2).thought is None
+
+
+# Corrections
+
+
+@pytest.mark.req("P50")
+def test_a_message_that_waits_can_be_changed(db: sqlite3.Connection) -> None:
+    one, two = (arrive(db, name, address=make_address(reply_to=name)) for name in ("1", "2"))
+    assert run(db, inbox.change, KEY, one.address, "corrected \ud83d") is True
+    assert [item.text for item in inbox.waiting(db, KEY)] == ["corrected \ufffd", "2"]
+    assert run(db, inbox.change, KEY, two.address, "2") is False, "nothing was changed"
+    assert run(db, inbox.change, KEY, make_address(reply_to="3"), "x") is False
+    assert run(db, inbox.change, OTHER, one.address, "x") is False
+    begin(db, one)
+    assert run(db, inbox.change, KEY, one.address, "too late") is False
+    assert [item.text for item in inbox.waiting(db, KEY)] == ["2"]
+
+
+@pytest.mark.req("S001-22")
+def test_a_message_that_waits_can_be_taken_back(db: sqlite3.Connection) -> None:
+    one, two = arrive(db, "1", sender_name="Ada", about=About(user="7")), arrive(db, "2")
+    gone = run(db, inbox.cancel, "telegram", "1")
+    assert gone is not None
+    assert (gone.id, gone.state, gone.text, gone.sender_name, gone.about) == (
+        one.id,
+        InboxState.CANCELLED,
+        "",
+        "",
+        About(),
+    )
+    assert run(db, inbox.cancel, "telegram", "1") is None
+    assert run(db, inbox.cancel, "discord", "2") is None
+    begin(db, two)
+    assert run(db, inbox.cancel, "telegram", "2") is None
+    assert states(db) == {"1": "cancelled", "2": "running"}
+    assert run(db, inbox.accept, replace(ARRIVAL, external_id="1"), 30).duplicate is True, "it does not come again"
+
+
+@pytest.mark.req("P16")
+def test_what_waits_follows_its_group(db: sqlite3.Connection) -> None:
+    group, thread = make_key(peer="-5"), make_key(peer="-5/7")
+    member, like, dm = make_key(peer="-5@p"), make_key(peer="-55"), make_key(peer="-5", kind=PeerKind.DM)
+    for number, key in enumerate((group, thread, member, like, dm)):
+        arrive(db, str(number), key)
+    run(db, inbox.move_chat, "telegram", "main", "-5", "-1005")
+    assert [item.key.peer_id for item in inbox.all_waiting(db)] == ["-1005", "-1005/7", "-1005@p", "-55", "-5"]

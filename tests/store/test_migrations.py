@@ -44,6 +44,12 @@ TABLES = {
     "outbox",
     "aliases",
     "refusals",
+    "holds",
+    "seen",
+    "account_facts",
+    "pairings",
+    "overheard",
+    "chosen_agents",
     "participants",
     "search_state",
     # The index: what is searched, and the tables that SQLite keeps it in.
@@ -352,3 +358,33 @@ def test_a_trigger_that_is_not_ours_does_not_stay(db: sqlite3.Connection, path: 
     db.execute(f'CREATE TRIGGER "{quoted}" BEFORE INSERT ON messages BEGIN SELECT RAISE(IGNORE); END')
     migrate(db, path)
     assert schema(db) == before
+
+
+# The third step
+
+
+def test_platforms_there_and_back(db: sqlite3.Connection, path: Path) -> None:
+    """What was there before stays; what came with the step goes with it."""
+    step = next(step for step in STEPS if step.name == "m003_platforms")
+    earlier = STEPS[: STEPS.index(step)]
+    migrate(db, path, earlier)
+    before = {one for one in schema(db) if one[0] != "trigger"}
+    db.execute(
+        "INSERT INTO inbox (channel, external_id, key, address, message_id, text, received_at)"
+        " VALUES ('telegram', '1', 'k', '{}', 'm1', 'hello', 5)"
+    )
+    db.execute(
+        "INSERT INTO outbox (place, address, kind, text, state, created_at, changed_at)"
+        " VALUES ('p', '{}', 'final', 'answer', 'sending', 5, 5)"
+    )
+    old = {table: db.execute(f"SELECT * FROM {table}").fetchall() for table in ("inbox", "outbox")}
+    assert migrate(db, path, (*earlier, step)) == [step.name]
+    assert db.execute("SELECT about, thought, open_until FROM inbox").fetchall() == [("{}", None, 0)]
+    assert db.execute("SELECT filename, blocked, part FROM outbox").fetchall() == [(None, 0, 0)]
+    db.execute("INSERT INTO holds VALUES ('p', 9)")
+    db.execute("UPDATE outbox SET blocked = 1, part = 2, filename = 'x'")
+    db.execute('UPDATE inbox SET thought = 1, about = \'{"user":"7"}\'')
+    rollback(db, path, (*earlier, step))
+    assert schema(db) == before, "the triggers are made at the next start"
+    assert {table: db.execute(f"SELECT * FROM {table}").fetchall() for table in ("inbox", "outbox")} == old
+    assert integrity(db) == "ok"

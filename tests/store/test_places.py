@@ -77,3 +77,24 @@ def test_every_alias_leads_straight_to_the_end(steps: list[tuple[str, str]]) -> 
                 links[old] = target
             assert {chat: places.current(db, *WHERE, chat) for chat in "abcde"} == {c: end(c) for c in "abcde"}
         assert count(db, "aliases", "new_chat IN (SELECT old_chat FROM aliases)") == 0
+
+
+def test_the_ids_that_a_chat_had_before(db: sqlite3.Connection) -> None:
+    assert places.former(db, *WHERE, "c") == frozenset()
+    for old, new in (("a", "b"), ("b", "c"), ("x", "y")):
+        alias(db, old, new)
+    assert places.former(db, *WHERE, "c") == {"a", "b"}
+    assert places.former(db, *WHERE, "b") == frozenset(), "it is no chat any more"
+    assert places.former(db, "telegram", "second", "c") == frozenset()
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.tuples(st.sampled_from("abcde"), st.sampled_from("abcde")), max_size=12))
+def test_former_is_the_inverse_of_current(moves: list[tuple[str, str]]) -> None:
+    with fresh() as db:
+        for old, new in moves:
+            alias(db, old, new)
+        for chat in "abcde":
+            today = places.current(db, *WHERE, chat)
+            assert (chat in places.former(db, *WHERE, today)) == (chat != today)
+            assert places.current(db, *WHERE, today) == today

@@ -170,7 +170,7 @@ def test_a_page_costs_the_same_at_any_depth(databases: dict[int, Recorder]) -> N
         lambda db: sessions.get(db, sessions.by_number(db, ORDINARY).public_id),
         lambda db: sessions.patch(db, AGENT, SessionKey.parse(key_of(ORDINARY)), SessionPatch(title="new")),
         lambda db: sessions.list_for(db, AGENT, SessionFilter(), 5),
-        lambda db: [outbox.release_all(db, 1), outbox.settle(db, 1), outbox.places(db), outbox.parked(db)],
+        lambda db: [outbox.release_all(db, 1), outbox.settle(db, 1), outbox.open_places(db), outbox.parked(db)],
         lambda db: [inbox.all_waiting(db), turns.pending(db)],
     ],
     ids=["since", "between", "message", "turn", "turns since", "session", "patch", "list", "deliveries", "recovery"],
@@ -237,7 +237,7 @@ def whole_turn(db: sqlite3.Connection) -> Turn:
     answer = NewMessage(role=Role.AGENT, content=Text("answer", partial=False), token_count=2)
     ending = Ending(answer_summary="answer", model="m", usage=Usage(input=3, output=2, source="provider"))
     ended = turns.complete(db, turn.id, row, answer, ending, START)
-    outbox.put_answer(db, [draft, draft], OutboxState.HELD, START)
+    outbox.put_answer(db, draft, OutboxState.HELD, START)
     outbox.release(db, turn.id, START)
     while (delivery := outbox.claim(db, item.address.place, START)) is not None:
         outbox.sent(db, delivery.id, "platform", START)

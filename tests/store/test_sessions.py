@@ -652,3 +652,45 @@ def test_reserved_numbers_and_times(db: sqlite3.Connection) -> None:
     assert run(db, sessions.close_turn, session.id, 0, Usage(), None, 50) == (7, 106)
     assert run(db, sessions.close_turn, session.id, 2, Usage(), None, 50) == (9, 108)
     assert run(db, sessions.close_turn, session.id, 1, Usage(), None, 500) == (10, 500)
+
+
+# A group with another id
+
+
+@pytest.mark.req("P16")
+def test_the_conversations_of_a_group_follow_it(db: sqlite3.Connection) -> None:
+    keys = {peer: make_key(peer=peer) for peer in ("-5", "-5/7", "-5@p", "-55", "-6")}
+    made = {peer: make(db, key) for peer, key in keys.items()}
+    other = make(db, make_key("bob", peer="-5"))
+    direct = make(db, make_key(peer="-5", kind=PeerKind.DM))
+    waits = arrive(db, "for one", keys["-5/7"], session=made["-5/7"].id)
+    run(db, sessions.move_chat, "telegram", "main", "-5", "-1005", 50)
+    now = {peer: sessions.by_number(db, one.id).key.peer_id for peer, one in made.items()}
+    assert now == {"-5": "-1005", "-5/7": "-1005/7", "-5@p": "-1005@p", "-55": "-55", "-6": "-6"}
+    assert sessions.by_number(db, other.id).key == make_key("bob", peer="-1005")
+    assert sessions.by_number(db, direct.id) == direct
+    assert [item.key for item in inbox.all_waiting(db)] == [make_key(peer="-1005/7")], waits
+    row = db.execute("SELECT key, peer_id FROM sessions WHERE id = ?", (made["-5"].id,)).fetchone()
+    assert row == (str(make_key(peer="-1005")), "-1005")
+
+
+@pytest.mark.req("P16")
+def test_a_conversation_that_began_under_the_new_id_becomes_one_with_the_old(db: sqlite3.Connection) -> None:
+    """A message under the new id may come before anybody says that the group has moved."""
+    old, new = make(db, make_key(peer="-5")), make(db, make_key(peer="-1005"), now=10)
+    run(db, messages.append, new.id, [say("newest")], 20)
+    run(db, sessions.move_chat, "telegram", "main", "-5", "-1005", 50)
+    live = sessions.live(db, make_key(peer="-1005"))
+    assert live is not None
+    assert (live.id, live.predecessor) == (new.id, old.id)
+    assert status_of(db, old) is Status.ARCHIVED
+
+
+def test_moving_twice_or_an_unknown_group_changes_nothing(db: sqlite3.Connection) -> None:
+    make(db, make_key(peer="-5"))
+    run(db, sessions.move_chat, "telegram", "main", "-5", "-1005", 50)
+    before = dump(db)
+    run(db, sessions.move_chat, "telegram", "main", "-5", "-1005", 60)
+    run(db, sessions.move_chat, "telegram", "main", "-1005", "-1005", 60)
+    run(db, sessions.move_chat, "telegram", "second", "-1005", "-7", 60)
+    assert dump(db) == before

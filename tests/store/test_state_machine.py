@@ -18,16 +18,39 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from routing.errors import LaneFull, NothingToUndo, SessionEnded, StoreError, TurnEnded, TurnRunning, WrongAgent
+from routing.errors import (
+    LaneFull,
+    NothingToUndo,
+    SessionEnded,
+    StoreError,
+    TurnEnded,
+    TurnRunning,
+    UnknownPairing,
+    WrongAgent,
+)
 from routing.keys import PeerKind, SessionKey
+from routing.messages import Address, Inbound, Sender
 from routing.scopes import DmScope, dm_key
-from store import compactions, inbox, messages, outbox, people, retention, sessions, turns
+from store import (
+    compactions,
+    inbox,
+    messages,
+    outbox,
+    overheard,
+    pairings,
+    people,
+    places,
+    retention,
+    sessions,
+    turns,
+)
 from store.content import Content, Plan, Text, Tool
 from store.ids import Micros
 from store.inbox import Arrival
 from store.outbox import Draft
+from store.overheard import Line
 from store.people import Configured
-from store.records import NewMessage, OutboxKind, OutboxState, Role, Session, Status, Turn, Usage
+from store.records import Delivery, NewMessage, OutboxKind, OutboxState, Role, Session, Status, Turn, Usage
 from store.turns import Ending
 from tests.store.rows import connect, dump, image, instruct, make_address, make_key, run
 
@@ -41,6 +64,9 @@ IDENTITIES = (("telegram", "1"), ("telegram", "2"), ("discord", "1"))
 #: A clock that stands still, jumps and goes back.
 TIMES = (5, 5, 1_000, 10**15, 3 * 10**15, 0)
 MAX_WAITING = 3
+#: The ids that the one group has had, oldest first; it moves from each to the next.
+CHATS = ("1", "-1001", "-1002")
+OVERHEARD = 2
 FOREVER = 10**18
 
 #: Every change of a session's status that one step may bring about.
@@ -133,7 +159,12 @@ class Dice:
         return self.pick((False, True))
 
 
-DICE = st.lists(st.integers(0, 11), min_size=6, max_size=6).map(Dice)
+def message_of(sender: str, code: str) -> Inbound:
+    address = Address(channel="telegram", account="main", chat=sender)
+    return Inbound(external_id=code, address=address, peer_kind=PeerKind.DM, sender=Sender(id=sender), text="let me in")
+
+
+DICE = st.lists(st.integers(0, 23), min_size=6, max_size=6).map(Dice)
 
 
 class Machine(RuleBasedStateMachine):
@@ -151,6 +182,14 @@ class Machine(RuleBasedStateMachine):
         self.ended: dict[int, list[tuple[Any, ...]]] = {}
         self.agent_of: dict[int, str] = {}
         self.seen: dict[int, tuple[str, Micros]] = {}
+        #: Until when a place is held.
+        self.holds: dict[str, Micros] = {}
+        #: How many messages of an outbox row were sent.
+        self.parts: dict[int, int] = {}
+        #: The id that the group has today.
+        self.chat = CHATS[0]
+        #: Codes by sender, with the time at which they were given.
+        self.codes: dict[str, tuple[str, Micros]] = {}
 
     def open(self) -> sqlite3.Connection:
         db = connect(self.folder / "trunkline.db")
@@ -184,26 +223,39 @@ class Machine(RuleBasedStateMachine):
     # Plans
 
     def plan_accept(self, dice: Dice) -> Operation:
-        identity, agent, place, now = (
+        identity, agent, place, now, opens = (
             dice.pick(IDENTITIES),
             dice.pick(AGENTS),
-            dice.pick(("dm", "dm", "1")),
+            dice.pick(("dm", "dm", CHATS[0])),
             dice.pick(TIMES),
+            dice.flag(),
         )
         self.serial += 1
         name = str(self.serial)
 
         def operation(db: sqlite3.Connection) -> Lesson:
             person = people.meet(db, *identity, identity[1], now)
+            chat = places.current(db, "telegram", "main", place)
             key = (
                 dm_key(agent, "telegram", "main", person.person, DmScope.PERSON)
                 if place == "dm"
-                else make_key(agent, place)
+                else make_key(agent, chat)
             )
-            arrival = Arrival(external_id=name, key=key, address=make_address(place), text=name, person=person.id)
+            address = make_address(chat, reply_to=name)
+            open_until = now + 10 if opens else 0
+            arrival = Arrival(
+                external_id=name, key=key, address=address, text=name, person=person.id, open_until=open_until
+            )
+            before = inbox.waiting(db, key)
             accepted = inbox.accept(db, arrival, now, max_waiting=MAX_WAITING)
             assert not accepted.duplicate
             assert inbox.waiting_count(db, key) <= MAX_WAITING
+            thought = accepted.item.thought
+            if thought is not None:
+                last = before[-1]
+                assert (last.person, last.address.room) == (person.id, address.room)
+                assert last.open_until > now
+                assert thought == (last.thought or last.id)
             return lambda: self.accepted.update({accepted.item.message_id: name})
 
         return operation
@@ -239,6 +291,114 @@ class Machine(RuleBasedStateMachine):
             assert (accepted.duplicate, accepted.item.message_id) == (True, message_id)
             assert dump(db) == before
             return lambda: None
+
+        return operation
+
+    def plan_edit(self, dice: Dice) -> Operation:
+        """A correction counts as long as the message waits, and for no other."""
+        rows = self.db.execute("SELECT message_id, key, address, state, text FROM inbox ORDER BY id").fetchall()
+        if not rows:
+            return self.plan_accept(dice)
+        message_id, key, address, state, text = dice.pick(rows)
+        wanted = dice.pick((f"{text}!", text))
+
+        def operation(db: sqlite3.Connection) -> Lesson:
+            before = dump(db)
+            changed = inbox.change(db, SessionKey.parse(key), inbox.decode_address(address), wanted)
+            # What came through the API has no id of its own on a platform, so that nobody can change it there.
+            mine = db.execute("SELECT text FROM inbox WHERE message_id = ?", (message_id,)).fetchone()[0]
+            if inbox.decode_address(address).reply_to is None:
+                return self.texts(db)
+            assert changed == (state == "waiting" and wanted != text)
+            assert mine == (wanted if changed else text)
+            assert changed or dump(db) == before
+            return self.texts(db)
+
+        return operation
+
+    def texts(self, db: sqlite3.Connection) -> Lesson:
+        found = dict(db.execute("SELECT message_id, text FROM inbox WHERE state = 'waiting'").fetchall())
+        return lambda: self.accepted.update(found)
+
+    def plan_take_back(self, dice: Dice) -> Operation:
+        rows = self.db.execute("SELECT message_id, channel, external_id, state FROM inbox ORDER BY id").fetchall()
+        if not rows:
+            return self.plan_accept(dice)
+        message_id, channel, external_id, state = dice.pick(rows)
+
+        def operation(db: sqlite3.Connection) -> Lesson:
+            before = dump(db)
+            item = inbox.cancel(db, channel, external_id)
+            assert (item is not None) == (state == "waiting")
+            assert item is not None or dump(db) == before
+            return lambda: None if item is None else self.given_up.add(message_id)
+
+        return operation
+
+    def plan_move_chat(self, dice: Dice) -> Operation:
+        """The group gets its next id; told twice, as Telegram does."""
+        chat, now = self.chat, dice.pick(TIMES)
+        if chat == CHATS[-1]:
+            return self.plan_accept(dice)
+        new = CHATS[CHATS.index(chat) + 1]
+
+        def operation(db: sqlite3.Connection) -> Lesson:
+            for old in (chat, CHATS[0]):
+                was = places.current(db, "telegram", "main", old)
+                places.set_alias(db, "telegram", "main", old, new, now)
+                sessions.move_chat(db, "telegram", "main", was, new, now)
+                inbox.move_chat(db, "telegram", "main", was, new)
+                overheard.move_chat(db, "telegram", "main", was, new)
+
+            def lesson() -> None:
+                self.chat = new
+
+            return lesson
+
+        return operation
+
+    def plan_overhear(self, dice: Dice) -> Operation:
+        key, told, now = make_key(dice.pick(AGENTS), self.chat), dice.flag(), dice.pick(TIMES)
+
+        def operation(db: sqlite3.Connection) -> Lesson:
+            if told:
+                assert len(overheard.take(db, key)) <= OVERHEARD
+                assert overheard.take(db, key) == []
+            else:
+                overheard.note(db, key, Line("telegram:7", "Eve", "x"), OVERHEARD, now)
+            return lambda: None
+
+        return operation
+
+    def plan_pair(self, dice: Dice) -> Operation:
+        """An unknown person writes, or somebody approves."""
+        sender, now = dice.pick(("1", "2", "3", "4", "5")), dice.pick(TIMES)
+        approve = dice.flag()
+        self.serial += 1
+        code = f"CODE{self.serial}"
+        message = message_of(sender, code)
+
+        def operation(db: sqlite3.Connection) -> Lesson:
+            valid = {one: given for one, given in self.codes.items() if now < given[1] + pairings.VALID}
+            if approve:
+                known = self.codes.get(sender, ("NONE", 0))[0]
+                if sender not in valid:
+                    with pytest.raises(UnknownPairing):
+                        pairings.take(db, known, now)
+                else:
+                    assert pairings.take(db, known.lower(), now).message == message_of(sender, known)
+                    del valid[sender]
+            else:
+                made = pairings.ask(db, message, code, now)
+                assert (made is None) == (sender in valid)
+                if made is not None:
+                    valid[sender] = (code, now)
+                    valid = dict(list(valid.items())[-pairings.MOST :])
+
+            def lesson() -> None:
+                self.codes = valid
+
+            return lesson
 
         return operation
 
@@ -303,7 +463,7 @@ class Machine(RuleBasedStateMachine):
                 turns.progress(db, turn.id, row, Role.AGENT, Text("closed", partial=False), now)
             answer = NewMessage(role=Role.AGENT, content=Text("answer", partial=False), token_count=tokens)
             turns.complete(db, turn.id, growing[-1] if growing else None, answer, ending, now)
-            outbox.put_answer(db, [self.draft(turn, "answer")], state, now)
+            outbox.put_answer(db, self.draft(turn, "answer"), state, now)
             with pytest.raises(TurnEnded):
                 turns.fail(db, turn.id, "too late", Ending(), now)
             return self.learn_end(turn.id)
@@ -319,7 +479,7 @@ class Machine(RuleBasedStateMachine):
 
         def operation(db: sqlite3.Connection) -> Lesson:
             turns.fail(db, turn.id, why, Ending(errors=(why,), usage=Usage(input=1)), now)
-            outbox.put_answer(db, [self.draft(turn, why)], OutboxState.READY, now)
+            outbox.put_answer(db, self.draft(turn, why), OutboxState.READY, now)
             with pytest.raises(TurnEnded):
                 turns.complete(db, turn.id, None, None, Ending(answer_summary="too late"), now)
             return self.learn_end(turn.id)
@@ -327,7 +487,8 @@ class Machine(RuleBasedStateMachine):
         return operation
 
     def draft(self, turn: Turn, text: str, kind: OutboxKind = OutboxKind.FINAL) -> Draft:
-        return Draft(address=make_address(), text=text, kind=kind, turn=turn.id)
+        [*_, last] = inbox.of_turn(self.db, turn.id)
+        return Draft(address=last.address, text=text, kind=kind, turn=turn.id)
 
     def plan_preview(self, dice: Dice) -> Operation:
         found = [turn for turn in self.pending() if outbox.preview_of(self.db, turn.id) is None]
@@ -344,22 +505,51 @@ class Machine(RuleBasedStateMachine):
         return operation
 
     def plan_deliver(self, dice: Dice) -> Operation:
-        now, outcome = dice.pick(TIMES), dice.pick(("sent", "retry", "park", "lost"))
+        outcomes = ("sent", "retry", "park", "lost", "part", "block", "hold", "blocked no more")
+        now, outcome = dice.pick(TIMES), dice.pick(outcomes)
 
         def operation(db: sqlite3.Connection) -> Lesson:
-            for place in outbox.places(db):
+            holds, sent = dict(self.holds), dict(self.parts)
+            for place in outbox.open_places(db):
                 delivery = outbox.claim(db, place, now)
                 if delivery is None or delivery.next_at > now:
+                    assert delivery is None or delivery.next_at >= holds.get(place, 0)
                     continue
-                if outcome == "sent":
-                    outbox.sent(db, delivery.id, "platform", now)
-                elif outcome == "retry":
-                    outbox.retry(db, delivery.id, now + 1, "outage", now, uncertain=True)
-                elif outcome == "park":
-                    outbox.park(db, delivery.id, "blocked", now)
-            return lambda: None
+                assert holds.get(place, 0) <= now, "a place that is held"
+                assert delivery.address.chat in {"dm", self.chat}, "it goes to the id of today"
+                assert delivery.part == sent.get(delivery.id, 0)
+                self.settle(db, place, delivery, outcome, now)
+                if outcome in {"sent", "part"}:
+                    sent[delivery.id] = delivery.part + 1
+                elif outcome == "hold":
+                    holds[place] = max(holds.get(place, 0), now + 100)
+
+            def lesson() -> None:
+                self.holds, self.parts = holds, sent
+
+            return lesson
 
         return operation
+
+    def settle(self, db: sqlite3.Connection, place: str, delivery: Delivery, outcome: str, now: Micros) -> None:
+        match outcome:
+            case "sent" | "part":
+                outbox.sent(db, delivery.id, "platform", now, last=outcome == "sent")
+            case "retry":
+                outbox.retry(db, delivery.id, now + 1, "outage", now, uncertain=True)
+            case "park":
+                outbox.park(db, delivery.id, "refused", now)
+            case "block":
+                outbox.park(db, delivery.id, "blocked", now, blocked=True)
+            case "hold":
+                outbox.hold(db, place, now + 100)
+                outbox.retry(db, delivery.id, now + 100, "429", now)
+            case "blocked no more":
+                outbox.park(db, delivery.id, "blocked", now, blocked=True)
+                parked = "SELECT count(*) FROM outbox WHERE place = ? AND blocked = 1 AND state = 'parked'"
+                (count,) = db.execute(parked, (place,)).fetchone()
+                assert outbox.unblock(db, place, now) == count > 0
+                assert outbox.unblock(db, place, now) == 0
 
     def plan_end(self, dice: Dice) -> Operation:
         """`/new`, a cancel, a crash of the agent, hiding: the running turn fails, what was meant for it is given up."""
@@ -495,7 +685,11 @@ class Machine(RuleBasedStateMachine):
         def operation(db: sqlite3.Connection) -> Lesson:
             inbox.prune(db, FOREVER)
             outbox.prune(db, FOREVER)
-            return lambda: None
+
+            def lesson() -> None:
+                self.holds = {}
+
+            return lesson
 
         return operation
 
@@ -534,7 +728,7 @@ class Machine(RuleBasedStateMachine):
             for turn in turns.pending(db):
                 if turn in quarantined:
                     turns.fail(db, turn.id, "quarantined", Ending(errors=("quarantined",)), now)
-                    outbox.put_answer(db, [self.draft(turn, "quarantined")], OutboxState.READY, now)
+                    outbox.put_answer(db, self.draft(turn, "quarantined"), OutboxState.READY, now)
                 else:
                     assert turns.start_again(db, turn.id).attempts == turn.attempts + 1
             left = "state = 'held' OR (state = 'sending' AND (kind <> 'preview' OR sent_id IS NULL AND NOT uncertain))"
@@ -566,6 +760,26 @@ class Machine(RuleBasedStateMachine):
     @rule(dice=DICE)
     def duplicate(self, dice: Dice) -> None:
         self.commit(self.plan_duplicate(dice))
+
+    @rule(dice=DICE)
+    def edit(self, dice: Dice) -> None:
+        self.commit(self.plan_edit(dice))
+
+    @rule(dice=DICE)
+    def take_back(self, dice: Dice) -> None:
+        self.commit(self.plan_take_back(dice))
+
+    @rule(dice=DICE)
+    def move_chat(self, dice: Dice) -> None:
+        self.commit(self.plan_move_chat(dice))
+
+    @rule(dice=DICE)
+    def overhear(self, dice: Dice) -> None:
+        self.commit(self.plan_overhear(dice))
+
+    @rule(dice=DICE)
+    def pair(self, dice: Dice) -> None:
+        self.commit(self.plan_pair(dice))
 
     @rule(dice=DICE)
     def begin(self, dice: Dice) -> None:
@@ -702,6 +916,25 @@ class Machine(RuleBasedStateMachine):
                 if agent != session.key.agent_id:
                     with pytest.raises(WrongAgent):
                         messages.get_history(self.db, agent, session.key)
+
+    @invariant()
+    def a_group_lives_under_its_id_of_today(self) -> None:
+        """Its conversations, what waits for them, and what was overheard."""
+        keys = [one.key for one in self.sessions("peer_kind = 'group' AND status IN ('active', 'idle', 'compacted')")]
+        keys += [item.key for item in inbox.all_waiting(self.db) if item.key.peer_kind is PeerKind.GROUP]
+        keys += [SessionKey.parse(key) for (key,) in self.db.execute("SELECT key FROM overheard").fetchall()]
+        assert {key.peer_id for key in keys} <= {self.chat}
+
+    @invariant()
+    def codes_are_few(self) -> None:
+        rows = self.db.execute("SELECT sender, code FROM pairings").fetchall()
+        assert len(rows) <= pairings.MOST
+        assert {sender: code for sender, (code, _) in self.codes.items()} == dict(rows)
+
+    @invariant()
+    def holds_are_kept(self) -> None:
+        rows = self.db.execute("SELECT place, until FROM holds").fetchall()
+        assert dict(rows) == self.holds
 
     @invariant()
     def people_are_apart(self) -> None:

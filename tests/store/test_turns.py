@@ -443,3 +443,33 @@ def test_a_message_never_starts_two_turns(db: sqlite3.Connection) -> None:
     with pytest.raises(sqlite3.IntegrityError, match=r"messages\.public_id"):
         run(db, turns.begin, "ada", [item], instruct(item), 30)
     assert dump(db) == before
+
+
+# Attempts that were lost
+
+
+@pytest.mark.req("P03")
+def test_what_a_lost_attempt_had_finished_counts_no_more(db: sqlite3.Connection) -> None:
+    session = make(db)
+    earlier = add(db, session)
+    complete(db, earlier)
+    turn = add(db, session)
+    closed = run(db, turns.progress, turn.id, None, Role.AGENT, Text("Let me look.", partial=False), 6)
+    tool = run(db, turns.progress, turn.id, None, Role.SYSTEM, Tool("ls", {}, {}), 6)
+    growing = run(db, turns.progress, turn.id, None, Role.AGENT, Text("Fou", partial=True), 6)
+    before = {row.id: row for row in messages.every(db, session.id)}
+    run(db, turns.start_again, turn.id)
+    rows = {row.id: row for row in messages.every(db, session.id)}
+    assert {number for number, row in rows.items() if row.superseded} == {closed, tool}
+    assert rows[closed].metadata == {"superseded": True}
+    assert rows[growing] == before[growing], "it grows on"
+    assert [row.content for row in rows.values()] == [row.content for row in before.values()], "nothing is lost"
+    assert len({row.changed_at for row in rows.values()}) == len(rows)
+    run(db, turns.start_again, turn.id)
+    assert {row.id for row in messages.every(db, session.id) if row.superseded} == {closed, tool}
+
+
+def test_a_persons_words_are_never_superseded(db: sqlite3.Connection) -> None:
+    turn = add(db, make(db))
+    run(db, turns.start_again, turn.id)
+    assert [row.superseded for row in messages.every(db, turn.session)] == [False]

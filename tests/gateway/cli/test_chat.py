@@ -146,6 +146,40 @@ def test_an_answer_is_shown_while_it_grows_and_ctrl_c_stops_it(
     assert one.code() == 0
 
 
+def wait_until_connected(port: int) -> None:
+    """Until somebody has connected to a port and sent what nobody has read yet: the kernel keeps account of it."""
+    deadline = time.monotonic() + PATIENCE
+    while not any(
+        int(here.rpartition(":")[2], 16) == port and state == "01" and int(queues.partition(":")[2], 16) > 0
+        for _, here, _, state, queues, *_ in map(str.split, Path("/proc/net/tcp").read_text().splitlines()[1:])
+    ):
+        assert time.monotonic() < deadline
+        os.sched_yield()
+
+
+def test_ctrl_c_right_after_enter_stops_the_answer_and_not_the_chat(place: Place) -> None:
+    daemon = place.start()
+    one = Terminal(place, "chat")
+    try:
+        one.wait_for("> ")
+        # The daemon holds its breath, so that this comes before there is a session.
+        daemon.send_signal(signal.SIGSTOP)
+        one.type("wait 9999\n")
+        wait_until_connected(place.port)
+        one.type(CTRL_C)
+        daemon.send_signal(signal.SIGCONT)
+        one.wait_for("[Stopped by the user")
+        one.wait_for("> ")
+        one.type("still there?\n")
+        one.wait_for("You said: still there?\n")
+        one.wait_for("> ")
+        one.type(CTRL_D)
+        assert one.code() == 0
+    finally:
+        daemon.send_signal(signal.SIGCONT)
+        one.close()
+
+
 def test_the_daemon_is_restarted_under_the_chat(place: Place) -> None:
     daemon = place.start()
     one = Terminal(place, "chat")
@@ -176,6 +210,13 @@ def test_one_prompt_per_line(running: Place) -> None:
         "You said: last one without an end",
     ]
     assert done.err == ""
+
+
+def test_commands_are_answered(running: Place) -> None:
+    done = running("chat", input="hello\n/status\n/stauts\n/etc/hosts\n")
+    assert "2 messages in this conversation, 0 waiting. Nothing is running.\n" in done.out
+    assert "There is no command /stauts. Did you mean /status?" in done.out
+    assert "You said: /etc/hosts" in done.out
 
 
 def test_nothing_to_say(running: Place) -> None:

@@ -21,15 +21,20 @@ def read(file: Path) -> dict[str, Any]:
 
 def test_answered_by_a_script(place: Place) -> None:
     file = place.folder / "made" / "config.toml"
-    done = place.plain("init", "--config", file, input="store\n127.0.0.1:9999\nbuiltin\n1234\n5678\n")
+    done = place.plain(
+        "init", "--config", file, input="store\n127.0.0.1:9999\nbuiltin\n1:tg-token\n1234\ndc-token\n5678\n"
+    )
     assert done.out == f"Wrote {file}. Next: trunkline run --config {file}\n"
-    questions = ["Data directory", "Address of the page and the API", "Agent (builtin)", "Telegram id", "Discord id"]
+    questions = ["Data directory", "Address of the page and the API", "Agent (builtin)", "Telegram bot", "Telegram id"]
+    questions += ["Discord bot", "Discord id"]
     places = [done.err.index(question) for question in questions]
     assert places == sorted(places)
     assert read(file) == {
         "gateway": {"data_dir": str(place.folder / "store"), "default_agent": "main"},
         "http": {"listen": "127.0.0.1:9999"},
         "web": {"main": {}},
+        "telegram": {"main": {"token": "1:tg-token"}},
+        "discord": {"main": {"token": "dc-token"}},
         "agents": {"main": {"kind": "builtin"}},
         "people": {"owner": {"owner": True, "telegram": "1234", "discord": "5678"}},
     }
@@ -59,9 +64,9 @@ def test_the_defaults_and_the_usual_place(place: Place) -> None:
 
 def test_a_wrong_answer_is_asked_again(place: Place) -> None:
     file = place.folder / "new.toml"
-    answers = ["", "8787", "127.0.0.1:8787", "gemini", "builtin", "@ada", "1234", "ada#1", ""]
+    answers = ["", "8787", "127.0.0.1:8787", "gemini", "builtin", "a b", "1:x", "@ada", "1234", "y", "ada#1", ""]
     done = place.plain("init", "--config", file, input="".join(f"{answer}\n" for answer in answers))
-    for words in ('must be "host:port"', "must be one of: builtin", "must be the numeric id"):
+    for words in ('must be "host:port"', "must be one of: builtin", "A token has no spaces", "must be the numeric id"):
         assert words in done.err
     assert read(file)["people"] == {"owner": {"owner": True, "telegram": "1234"}}
 

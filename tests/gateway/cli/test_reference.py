@@ -18,6 +18,7 @@ NAMES = """
 run init check status explain chat search usage backup restore export import forget doctor completion
 sessions list, sessions show, sessions new, sessions end, sessions delete, sessions migrate
 db migrate, db rollback
+pair list, pair approve, pair refuse, pair revoke
 """
 
 

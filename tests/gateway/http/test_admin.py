@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from channels.base import Accept
+from channels.base import Host
 from channels.memory import Fault, MemoryChannel
 from routing.keys import PeerKind
 from routing.messages import Address, Addressed, Inbound, Sender
@@ -22,11 +22,11 @@ class Falling(MemoryChannel):
 
     fell = 0
 
-    async def run(self, accept: Accept) -> None:
+    async def run(self, host: Host) -> None:
         if not self.go_on.is_set():
             type(self).fell += 1
             raise RuntimeError("the token `123:SECRET` was rejected by the server")
-        await super().run(accept)
+        await super().run(host)
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ async def test_a_parked_delivery_is_shown_and_sent_again(chatty: tuple[Live, Cli
     [parked] = found["parked"]
     assert (parked["state"], parked["kind"], parked["text"]) == ("parked", "final", "You said: hello")
     assert (parked["channel"], parked["account"], parked["chat"], parked["thread"]) == ("memory", "m", "5", None)
-    assert parked["error"] == "blocked by the user"
+    assert parked["error"] == "refused"
     assert channel.shown == []
     channel.called.clear()
     sent = await client.post(f"/api/admin/outbox/{parked['id']}/resend")

@@ -6,7 +6,6 @@ import io
 import json
 import logging
 import re
-import uuid
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any, cast
@@ -25,7 +24,11 @@ from gateway.http.errors import LARGEST
 from tests.fakes.api import AUTH, PATIENCE, TOKEN, Answer, Client, Live, connected
 
 #: A body that each route takes.
+#: The id of no session.
+NOBODY = "00000000-0000-4000-8000-000000000000"
+
 BODIES: dict[str, dict[str, Any]] = {
+    "/api/sessions/{id}/command": {"text": "/status"},
     "/api/sessions/{id}/prompt": {"text": "hello"},
     "/api/web/{account}/messages": {"text": "hello", "id": "1"},
     "/api/admin/explain": {"channel": "web", "account": "main", "chat": "owner", "sender": "owner"},
@@ -87,7 +90,7 @@ async def test_every_route_needs_the_token(live: Live, aiohttp_client: AiohttpCl
             continue
         for headers in wrong if (method, path) == ("GET", "/api/sessions") else wrong[:5:4]:
             how = {"json": BODIES.get(path, {})} if method == "POST" else {}
-            answer = await client.ask(method, fill(path, str(uuid.uuid4())), headers=headers, **how)
+            answer = await client.ask(method, fill(path, NOBODY), headers=headers, **how)
             assert answer.status == 401, (method, path, headers)
             assert answer.headers["WWW-Authenticate"] == "Bearer"
             if method != "HEAD":
@@ -253,7 +256,7 @@ async def test_a_bad_query(client: Client, path: str, query: dict[str, str], wor
 
 
 @pytest.mark.req("S000-54")
-@pytest.mark.parametrize("session", [str(uuid.uuid4()), "1", "%00", "%ED%A0%80", "🎉", "x" * 4000])
+@pytest.mark.parametrize("session", [NOBODY, "1", "%00", "%ED%A0%80", "🎉", "x" * 4000])
 async def test_an_unknown_session_on_every_route(live: Live, client: Client, session: str) -> None:
     await client.create()
     before = await state(live)

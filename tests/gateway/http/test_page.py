@@ -179,6 +179,7 @@ async def test_a_token_that_is_given_decides(inside: Browser) -> None:
 
 
 @pytest.mark.req("CARD-28")
+@pytest.mark.req("P55")
 async def test_a_host_that_is_not_ours(live: Live, browser: Browser) -> None:
     await browser.log_in()
     [(name, value)] = browser.cookies.items()

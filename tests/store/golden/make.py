@@ -8,15 +8,18 @@ import sqlite3
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 
 from routing.keys import PeerKind, SessionKey
-from routing.messages import Address, Addressed, Inbound, Sender
-from store import compactions, inbox, outbox, people, places, refusals, turns
+from routing.messages import Address, Addressed, Attachment, AttachmentKind, Inbound, Quote, Sender
+from store import accounts, compactions, inbox, outbox, overheard, pairings, people, places, refusals, turns
+from store.about import About
 from store.content import Plan, Text, Tool
 from store.inbox import Arrival
 from store.outbox import Draft
+from store.overheard import Line
 from store.people import Configured
-from store.records import NewMessage, OutboxState, Role, Turn, Usage
+from store.records import NewMessage, OutboxKind, OutboxState, Role, Turn, Usage
 from store.turns import Ending, Instruction
 from tests.store.helpers import in_memory
 
@@ -69,7 +72,7 @@ def fill(db: sqlite3.Connection) -> None:
     ending = Ending(answer_summary="A database", warnings=("slow",), model="small-1", usage=usage)
     turns.complete(db, first.id, None, answer, ending, NOW + 4_000)
     final = Draft(address=ADDRESS, text="It's a\n'golden' database.", turn=first.id)
-    outbox.put_answer(db, [final], OutboxState.READY, NOW + 4_000)
+    outbox.put_answer(db, final, OutboxState.READY, NOW + 4_000)
     claimed = outbox.claim(db, ADDRESS.place, NOW + 5_000)
     if claimed is not None:
         outbox.sent(db, claimed.id, "42", NOW + 5_000)
@@ -95,6 +98,34 @@ def fill(db: sqlite3.Connection) -> None:
         addressed=Addressed.MENTION,
     )
     refusals.record(db, stranger, "unknown_sender", NOW + 12_000)
+    _fill_platforms(db, stranger, person.id)
+
+
+def _fill_platforms(db: sqlite3.Connection, stranger: Inbound, person: int) -> None:
+    """What came with the third step: a thought in two messages, a pairing, a hold, and what an account remembers."""
+    picture = Attachment(kind=AttachmentKind.IMAGE, ref="file-1", name="../cat.png", mime="image/png", size=77)
+    about = About(user="1001", attachments=(picture,), quote=Quote(text="Look", sender=Sender(id="7", name="Eve")))
+    thread = replace(ADDRESS, thread="8")
+    key = SessionKey(KEY.agent_id, KEY.channel, KEY.account_id, KEY.peer_kind, "-100/8")
+    for number, text in ((5, "What is"), (6, "on it?")):
+        arrival = Arrival(
+            external_id=f"bot:{number}",
+            key=key,
+            address=thread,
+            text=text,
+            person=person,
+            about=about,
+            open_until=NOW + 14_000,
+        )
+        inbox.accept(db, arrival, NOW + 13_000)
+    pairings.ask(db, replace(stranger, peer_kind=PeerKind.DM), "ABCD2345", NOW + 13_000)
+    overheard.note(db, KEY, Line("telegram:7", "Eve", "not for you"), 10, NOW + 13_000)
+    accounts.remember(db, "telegram", "bot", "menu", "v1")
+    accounts.saw(db, "telegram", "bot", "-100", "41")
+    accounts.choose(db, ADDRESS, "main")
+    outbox.hold(db, ADDRESS.place, NOW + 60_000_000)
+    export = Draft(address=thread, text="# All of it", kind=OutboxKind.NOTICE, filename="conversation.md")
+    outbox.park(db, outbox.put(db, export, OutboxState.READY, NOW + 13_000), "blocked", NOW + 14_000, blocked=True)
 
 
 def dump() -> str:

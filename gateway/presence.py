@@ -1,0 +1,86 @@
+"""Presence: while a turn runs people see that it does, and not a moment longer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from types import TracebackType
+
+from channels.base import Channel, Types
+from gateway import phrases
+from gateway.clock import Clock
+from gateway.delivery import Delivery
+from gateway.logs import Event, log
+from gateway.previews import Preview
+from routing.errors import DeliveryFailed
+from routing.messages import Address
+
+#: From then on a turn that has said nothing tells how long it has been working, in seconds.
+_SIGN_OF_LIFE = 60.0
+
+#: An answer that comes sooner needs no word that it is being written, in seconds.
+_AT_ONCE = 0.3
+
+
+class Presence:
+    """Around a run: typing where the platform has it, and a line with the time where nothing else is shown."""
+
+    def __init__(
+        self, delivery: Delivery, clock: Clock, address: Address, channel: Channel | None, preview: Preview | None
+    ) -> None:
+        self._delivery = delivery
+        self._clock = clock
+        self._address = address
+        self._typist: Types | None = _typist(channel)
+        self._preview = preview
+        self._tasks: list[asyncio.Task[None]] = []
+        self._answering = False
+
+    async def __aenter__(self) -> Presence:
+        if self._typist is not None:
+            self._tasks.append(asyncio.create_task(self._type(self._typist), name="typing"))
+        if self._preview is not None:
+            self._tasks.append(asyncio.create_task(self._tell(self._preview), name="sign of life"))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._preview is not None:
+            self._preview.close()
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def show(self, text: str) -> None:
+        """The answer so far."""
+        self._answering = True
+        if self._preview is not None:
+            self._preview.show(text)
+
+    async def _type(self, channel: Types) -> None:
+        await self._clock.sleep(_AT_ONCE)
+        while True:
+            if not self._delivery.held(self._address):
+                try:
+                    await channel.typing(self._address)
+                except DeliveryFailed as failure:
+                    if failure.retry_after is not None:
+                        await self._delivery.hold(self._address, failure.retry_after)
+                except Exception as exc:  # a courtesy, whatever a library raises
+                    log(Event.CHANNEL_FAILED, logging.ERROR, exc=exc, channel=self._address.channel)
+                    return
+            await self._clock.sleep(channel.typing_every)
+
+    async def _tell(self, preview: Preview) -> None:
+        minutes = 0
+        while not self._answering:
+            await self._clock.sleep(_SIGN_OF_LIFE)
+            minutes += 1
+            if not self._answering:
+                preview.show(phrases.STILL_WORKING.format(minutes=minutes))
+
+
+def _typist(channel: object) -> Types | None:
+    return channel if isinstance(channel, Types) else None
