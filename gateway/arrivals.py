@@ -156,7 +156,6 @@ def turn_away(db: Database, message: Inbound, reason: Reason, now: Micros, *, sa
     """Not answered: the reason is kept, and said where silence would mislead."""
     _saw(db, message)
     refusals.record(db, message, reason, now)
-    _saw(db, message)
     if say is None:
         return Taken(refused=reason)
     put_notice(db, message.address, say, now)
@@ -166,12 +165,6 @@ def turn_away(db: Database, message: Inbound, reason: Reason, now: Micros, *, sa
 def put_notice(db: Database, address: Address, text: str, now: Micros, filename: str | None = None) -> None:
     draft = Draft(address=address, text=text, kind=OutboxKind.NOTICE, filename=filename)
     outbox.put(db, draft, OutboxState.READY, now)
-
-
-def _saw(db: Database, message: Inbound) -> None:
-    """Whatever becomes of it, after a restart it does not have to be looked for."""
-    if message.seen is not None:
-        accounts.saw(db, message.address.channel, message.address.account, *message.seen)
 
 
 def _saw(db: Database, message: Inbound) -> None:

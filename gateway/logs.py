@@ -54,8 +54,6 @@ class Event(StrEnum):
     PERSON_APPROVED = "person_approved"
     PERSON_REVOKED = "person_revoked"
     AGENT_STUCK = "agent_stuck"
-    MODEL_READY = "model_ready"
-    MODEL_FAILED = "model_failed"
     FILE_FAILED = "file_failed"
     CHANNEL_CONNECTED = "channel_connected"
     CHANNEL_TROUBLE = "channel_trouble"

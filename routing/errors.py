@@ -9,9 +9,7 @@ TrunklineError
 │   ├── DataDirUnusable
 │   ├── DatabaseDamaged
 │   ├── NewerDatabase
-│   ├── BackupUnusable
-│   ├── LocalRuntimeMissing
-│   └── LocalModelUnusable
+│   └── BackupUnusable
 ├── StoreError
 │   ├── StoreUnavailable       full disk, I/O: nothing of the batch was written
 │   ├── StoreClosed
@@ -128,21 +126,6 @@ class BackupUnusable(StartError):
     code = "backup_unusable"
     exit_code = 65
     message = "The backup {path} cannot be restored: {why}. Nothing was changed."
-
-
-class LocalRuntimeMissing(StartError):
-    code = "local_runtime_missing"
-    exit_code = 78
-    message = "[agents.{name}] kind = \"local\": the package xllamacpp is missing. Install it: pip install 'trunkline[local]'"
-
-
-class LocalModelUnusable(StartError):
-    code = "local_model_unusable"
-    exit_code = 78
-    message = (
-        "[agents.{name}] model: {path} cannot be used: {why}. Get the small model with `trunkline local fetch`, or "
-        "name another .gguf file."
-    )
 
 
 class StoreError(TrunklineError):

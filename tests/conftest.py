@@ -15,6 +15,9 @@ settings.register_profile("same", derandomize=True)
 settings.register_profile("fuzz", print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
+#: They take minutes, most of it waiting: begun first, they end while the others run.
+LONG = ("platforms", "crash", "browser")
+
 LOCAL_NAMES = {None, "", b"", "localhost"}
 
 
@@ -57,3 +60,7 @@ def stay_on_this_machine() -> Iterator[None]:
 def checkout() -> Path:
     """The root of the checkout."""
     return Path(__file__).parents[1]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.parent.name not in LONG)

@@ -24,6 +24,9 @@ from routing.messages import Address, Attachment, Moved
 
 _log = logging.getLogger(__name__)
 
+#: Of the 4096 that Telegram takes: a repeat has room for the words that it may be one.
+_MOST = 4000
+
 #: A fact of the account: which bot its token belonged to.
 _WHO = "bot_user_id"
 
@@ -75,7 +78,7 @@ class TelegramChannel:
             return await fetching.fetch(bot, attachment.ref, limit, self._timing)
 
     def split(self, text: str) -> list[str]:
-        return markup.split(text)
+        return markup.split(text, _MOST)
 
     def edit_spacing(self, address: Address) -> float:
         return 1.5 if _is_private(address) else 3.0

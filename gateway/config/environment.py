@@ -16,9 +16,6 @@ IDLE_TIMEOUT = "AGENT_SESSION_IDLE_TIMEOUT"
 
 SYSTEM_FILE = Path("/etc/trunkline/config.toml")
 
-#: Small enough for every machine, and a toy.
-SMALL_MODEL = "SmolLM2-135M-Instruct.Q4_1.gguf"
-
 MINUTES_PER_YEAR = 525_600
 
 _NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
@@ -61,19 +58,6 @@ def data_dir(env: Mapping[str, str]) -> Path | None:
     if state := env.get("STATE_DIRECTORY", "").partition(":")[0]:
         return Path(state)
     return _xdg(env, "XDG_DATA_HOME", ".local/share")
-
-
-def cache_dir(env: Mapping[str, str]) -> Path | None:
-    """Where is kept what can be had again, such as a fetched model."""
-    if cache := env.get("CACHE_DIRECTORY", "").partition(":")[0]:
-        return Path(cache)
-    return _xdg(env, "XDG_CACHE_HOME", ".cache")
-
-
-def small_model(env: Mapping[str, str]) -> Path | None:
-    """Where `trunkline local fetch` keeps the model that it gets; None without a home directory."""
-    folder = cache_dir(env)
-    return folder / "models" / SMALL_MODEL if folder else None
 
 
 def admin_token(env: Mapping[str, str]) -> SecretStr | None:

@@ -67,6 +67,7 @@ async def test_once_approved_the_first_message_is_answered(rigs: Rigs) -> None:
     assert rig.chat.texts("41")[3:] == ["re: later"], "they stay known"
 
 
+@pytest.mark.req("P52", "P53")
 async def test_a_code_is_used_once_and_for_an_hour(rigs: Rigs) -> None:
     rig = await rigs(memory=PAIRING).start()
     used, late = await knock(rig, "41"), await knock(rig, "43")
@@ -80,6 +81,7 @@ async def test_a_code_is_used_once_and_for_an_hour(rigs: Rigs) -> None:
     assert await knock(rig, "43") != late, "who still wants in asks again"
 
 
+@pytest.mark.req("P53")
 @pytest.mark.parametrize("hard", [False, True])
 async def test_a_code_survives_a_restart(rigs: Rigs, hard: bool) -> None:
     rig = await rigs(memory=PAIRING).start()
@@ -121,6 +123,7 @@ async def test_the_owner_approves_in_chat(telegram: Rig) -> None:
     assert str(UnknownPairing(pairing=code)) in rig.chat.texts("42")[1]
 
 
+@pytest.mark.req("P52")
 async def test_nobody_else_approves(telegram: Rig) -> None:
     rig = telegram
     friend = await knock(rig, "7")

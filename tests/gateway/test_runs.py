@@ -6,12 +6,14 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from gateway import phrases
-from gateway.agents.protocol import Done, Event, TextDelta, TurnContext
+from gateway.agents.protocol import Done, Event, TextDelta, ToolUpdate, TurnContext
 from gateway.logs import Event as Logged
 from gateway.runs import GRACE
 from store.records import TurnStatus
 from tests.fakes.agents import ScriptedAgent
+from tests.fakes.clock import breathe
 from tests.fakes.harness import Rig, Rigs
+from tests.store.helpers import held
 
 STREAMING = {"main": {"streaming": True}}
 
@@ -211,11 +213,13 @@ async def test_a_stop_while_an_agent_cleans_up_is_decided_once(rigs: Rigs) -> No
 
 
 async def test_a_run_may_not_run_far_ahead_of_what_is_stored(rigs: Rigs) -> None:
-    produced = 0
+    go, produced = asyncio.Event(), 0
 
     class Fast(ScriptedAgent):
         async def run(self, turn: TurnContext) -> AsyncGenerator[Event, None]:
             nonlocal produced
+            await go.wait()
+            yield ToolUpdate("1", "ls")
             for number in range(5000):
                 produced = number
                 yield TextDelta("x")
@@ -223,5 +227,12 @@ async def test_a_run_may_not_run_far_ahead_of_what_is_stored(rigs: Rigs) -> None
 
     rig = await rigs(Fast()).start()
     await rig.ask("go")
+    async with held(rig.running.store):
+        go.set()
+        for _ in range(20):
+            await breathe()
+        assert 0 < produced < 100, "the store does not take the tool call, so that the agent waits"
+    async with asyncio.timeout(20):
+        await rig.chat.called.wait()
+    await rig.settled()
     assert rig.chat.texts() == ["x" * 5000]
-    assert produced == 4999

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import pytest
 
@@ -138,10 +139,14 @@ async def test_what_was_said_in_a_gap_is_answered_once(scene: Scene) -> None:
     for _ in range(3):
         scene.discord.gateway.invalidate()
         before = len(scene.discord.gateway.identified)
-        await scene.discord.until(lambda before=before: len(scene.discord.gateway.identified) > before)
+        await scene.discord.until(partial(_identified_since, scene.discord, before))
     scene.ask("4")
     await scene.shows(*(f"re: {number}" for number in range(5)))
     assert [turn.text for turn in scene.agent.seen] == [str(number) for number in range(5)]
+
+
+def _identified_since(discord: FakeDiscord, before: int) -> bool:
+    return len(discord.gateway.identified) > before
 
 
 async def test_a_message_taken_back_is_not_answered(scene: Scene) -> None:

@@ -21,6 +21,8 @@ FAULTS = [
     Fault(Kind.ERROR, CALLS, status=503),
     Fault(Kind.ERROR_AFTER, CALLS, status=503),
 ]
+#: The library waits longer after every lost connection.
+PATIENCE = 120.0
 GATEWAY = ["invalidate", "abort", "reconnect", "restart", "nothing", "nothing"]
 
 
@@ -58,6 +60,7 @@ class Supervisor:
                 return
 
 
+@pytest.mark.timeout(180)
 @pytest.mark.req("P01", "P02", "P03", "P05", "P06", "P08", "P40")
 @pytest.mark.parametrize("seed", range(25))
 async def test_everything_is_heard_once_and_answered_once(seed: int) -> None:
@@ -87,7 +90,7 @@ async def test_everything_is_heard_once_and_answered_once(seed: int) -> None:
                 case how:
                     getattr(discord.gateway, how)()
             await asyncio.sleep(dice.random() * 0.02)
-        await rig.host.until(lambda: supervisor.answered == 23 or any(task.done() for task in tasks))
+        await rig.host.until(lambda: supervisor.answered == 23 or any(task.done() for task in tasks), PATIENCE)
         assert not any(task.done() for task in tasks)
         for task in tasks:
             task.cancel()

@@ -23,6 +23,9 @@ from tests.channels.text.checks import (
 from tests.channels.text.strategies import documents, soups
 
 anything = st.one_of(st.text(st.characters(), max_size=300), st.text("ab *_`~|#->\n[](){}<>!&\\1.:/é中👍", max_size=60))
+# Ten thousand documents: measured line by line they take minutes; the examples show which lines are reached.
+pytestmark = [pytest.mark.no_cover, pytest.mark.timeout(300)]
+
 #: A seed has nothing to shrink.
 PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
 
