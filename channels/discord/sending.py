@@ -49,16 +49,18 @@ class Sender:
     async def send(self, client: discord.Client, item: Outgoing) -> str:
         text = markup.render(item.text)
         pressed = pressed_of(item.address.reply_to)
-        sent = None
+        sent, shown = None, text
         async with translated(self._timing.call, creates=True):
             if pressed is not None and not _needs_file(item, text):
                 sent = await self.answers.answer(client, pressed, nonce_of(item), text)
         if sent is None:
             async with translated(self._timing.call, creates=True):
-                sent = await self._post(client, item, text)
+                message = await self._post(client, item, text)
+            # A nonce that Discord knows gives back the message of that time, with the text of that time.
+            sent, shown = str(message.id), message.content
             if pressed is not None:
                 await self.answers.drop(client, pressed)
-        self._shown.put(sent, text)
+        self._shown.put(sent, shown)
         self._remember(nonce_of(item), sent)
         return sent
 
@@ -67,6 +69,7 @@ class Sender:
         if self._shown.get(sent_id) == text and item.filename is None:
             return
         message = client.get_partial_messageable(room_of(item.address)).get_partial_message(int(sent_id))
+        self._shown.drop(sent_id)  # until it is known that this one arrived
         async with translated(self._timing.call, creates=False):
             if not _needs_file(item, text):
                 try:
@@ -104,7 +107,7 @@ class Sender:
         self._arrived.put(nonce, sent)
         self._nonces.put(sent, nonce)
 
-    async def _post(self, client: discord.Client, item: Outgoing, text: str) -> str:
+    async def _post(self, client: discord.Client, item: Outgoing, text: str) -> discord.Message:
         room = client.get_partial_messageable(room_of(item.address))
         how: dict[str, Any] = {
             "nonce": nonce_of(item),
@@ -115,11 +118,11 @@ class Sender:
         }
         if not _needs_file(item, text):
             try:
-                return str((await room.send(text, **how)).id)
+                return await room.send(text, **how)
             except discord.HTTPException as exc:
                 if exc.code not in TOO_LONG:
                     raise
-        return str((await room.send(file=_file(item), **how)).id)
+        return await room.send(file=_file(item), **how)
 
     async def _look(self, client: discord.Client, item: Outgoing, text: str) -> str | None:
         room = client.get_partial_messageable(room_of(item.address))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from pathlib import Path
 
@@ -64,10 +65,13 @@ async def test_every_message_is_answered_exactly_once(tmp_path: Path) -> None:
         discord.faults.dice = None
         expected = [["You said: hello", *(line.answer for line in plan)] for plan in plans]
 
-        def all_answered() -> bool:
-            return not any(missing(each, discord.texts(room, bot)) for each, room in zip(expected, rooms, strict=True))
+        def unanswered() -> list[str]:
+            pairs = zip(expected, rooms, strict=True)
+            return [text for each, room in pairs for text in missing(each, discord.texts(room, bot))]
 
-        await discord.until(all_answered, PATIENCE)
+        with contextlib.suppress(TimeoutError):
+            await discord.until(lambda: not unanswered(), PATIENCE)
+        assert unanswered() == []
         assert await daemon.terminate() == 0
     found = [wrong(each, discord.texts(room, bot), marked=False) for each, room in zip(expected, rooms, strict=True)]
     assert [problem for problem in found if problem] == []

@@ -80,6 +80,31 @@ async def test_an_answer_that_got_lost_is_uncertain_and_its_repeat_is_seen_once(
     assert again == str(max(rig.general.messages))
 
 
+@pytest.mark.req("P02")
+async def test_a_repeat_that_gives_back_a_preview_is_still_edited(hasty: Rig) -> None:
+    rig = hasty
+    rig.discord.fail(Kind.CUT_AFTER, "send")
+    with pytest.raises(DeliveryFailed):
+        await rig.channel.send(rig.item("1 2", rig.general, nonce="the-same"))
+    whole = rig.item("1 2 3 done.", rig.general, nonce="the-same")
+    sent = await rig.channel.send(whole)
+    assert rig.discord.texts(rig.general) == ["1 2"]
+    await rig.channel.edit(sent, whole)
+    assert rig.discord.texts(rig.general) == ["1 2 3 done."]
+
+
+@pytest.mark.req("P02")
+async def test_after_an_edit_that_got_lost_nobody_knows_what_is_shown(hasty: Rig) -> None:
+    rig = hasty
+    sent = await rig.channel.send(rig.item("one", rig.general))
+    rig.discord.fail(Kind.CUT_AFTER, "edit")
+    with pytest.raises(DeliveryFailed):
+        await rig.channel.edit(sent, rig.item("two", rig.general))
+    assert rig.discord.texts(rig.general) == ["two"]
+    await rig.channel.edit(sent, rig.item("one", rig.general))
+    assert rig.discord.texts(rig.general) == ["one"]
+
+
 @pytest.mark.req("P01", "P02")
 @pytest.mark.parametrize("kind", [Kind.CUT_BEFORE, Kind.HOLE, Kind.ERROR, Kind.HTML])
 async def test_a_send_that_never_arrived_can_be_repeated(hasty: Rig, kind: Kind) -> None:
