@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
-from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Dialog, Locator, Page, Request
+from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Dialog, Locator, Page, Request, expect
 
 from tests.crash.daemon import TOKEN, DaemonProcess
 
@@ -53,6 +53,11 @@ class Served(DaemonProcess):
         return [turn for turns in found for turn in turns]
 
 
+#: Milliseconds that a machine with other work may take for what takes a moment.
+PATIENCE = 30_000
+expect.set_options(timeout=PATIENCE)
+
+
 @dataclass
 class Surfer:
     browser: Browser
@@ -71,7 +76,7 @@ class Surfer:
     async def context(self, **options: Any) -> BrowserContext:
         """A profile without a cookie."""
         context = await self.browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
-        context.set_default_timeout(15_000)
+        context.set_default_timeout(PATIENCE)
         context.on("request", self._asked)
         context.on("requestfinished", lambda request: self.open.discard(request))
         context.on("requestfailed", lambda request: self.open.discard(request))

@@ -77,9 +77,11 @@ class Terminal:
 
 
 def _take_terminal() -> None:
+    """As a shell does it: whoever runs the tests in the background ignores Ctrl-C, and children inherit that."""
     import fcntl
     import termios
 
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
