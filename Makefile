@@ -1,6 +1,6 @@
 # `make help` lists the targets. Tools run as `python -m` from .venv; the code runs from the checkout.
 .DEFAULT_GOAL := help
-.PHONY: help run test fuzz lint fmt bench lock wheel screenshots clean run-env dev-env
+.PHONY: help run run-local test test-local fuzz lint fmt bench lock wheel screenshots clean run-env dev-env local-env
 
 PYTHON ?= $(shell for p in python3.11 python3; do $$p -c "" 2>/dev/null && echo $$p && break; done)
 PY := .venv/bin/python
@@ -54,11 +54,24 @@ dev-env: run-env
 	$(call install,dev)
 	$(chromium)
 
+local-env: run-env
+	$(call install,local)
+	@$(PY) -m gateway local fetch > /dev/null
+
 run: run-env ## start the gateway: make run ARGS="--config config.toml"
 	@exec $(PY) -m gateway run $(ARGS)
 
+# Data of its own, in build/local, so that no other daemon is in the way.
+run-local: local-env ## chat with a small language model on this machine; after the first time without a network
+	@mkdir -p build/local
+	@printf '[gateway]\ndata_dir = "data"\n\n[agents.main]\nkind = "local"\n' > build/local/config.toml
+	@exec $(PY) -m gateway run --config build/local/config.toml $(ARGS)
+
 test: lint ## everything that CI runs: lint, then the tests with coverage
 	$(PY) -m pytest -n 2 --dist loadfile --cov --cov-report=term
+
+test-local: dev-env local-env ## the whole path with the small language model; renews the table in docs/local-model.md
+	TRUNKLINE_LOCAL_REPORT=docs/local-model.md $(PY) -m pytest tests/local_model
 
 fuzz: dev-env ## look for counterexamples that the tests do not have yet; ARGS="tests/store -k people"
 	HYPOTHESIS_PROFILE=fuzz $(PY) -m pytest $(ARGS)
@@ -92,7 +105,8 @@ lock: ## pin the dependencies of pyproject.toml again; LOCK_ARGS=--upgrade renew
 			--output-file "$$1" pyproject.toml $$2 > /dev/null && \
 		{ echo "# Made by 'make lock' from pyproject.toml."; cat "$$1"; } > "$$tools/out" && cp "$$tools/out" "$$1"; \
 	} && \
-	compile requirements/run.txt && compile requirements/dev.txt "--group dev --constraints requirements/run.txt"
+	compile requirements/run.txt && compile requirements/dev.txt "--group dev --constraints requirements/run.txt" && \
+	compile requirements/local.txt "--extra local --constraints requirements/run.txt"
 
 clean: ## remove .venv, caches and build output
 	rm -rf .venv dist build .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

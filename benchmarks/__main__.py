@@ -7,7 +7,7 @@ import sqlite3
 import sys
 from pathlib import Path
 
-from benchmarks import daemon_turns, first_paint, lists, long_history, platforms, store_turn
+from benchmarks import compaction, daemon_turns, first_paint, lists, long_history, platforms, store_turn
 
 RESULTS = Path(__file__).with_name("results")
 MODULES = {
@@ -16,6 +16,7 @@ MODULES = {
     "lists": lists,
     "first_paint": first_paint,
     "long_history": long_history,
+    "compaction": compaction,
     "platforms": platforms,
 }
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from benchmarks import chart, daemon_turns, store_turn
 from benchmarks.measuring import instructions, medians, table
 from gateway import context
-from gateway.turn import Started, begin
+from gateway.steps import Started, begin
 from routing.keys import PeerKind, SessionKey
 from routing.messages import Address
 from store import inbox, messages, migrations, outbox, sessions

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from sqlite_utils import Database as SqliteUtils
 
-from gateway.turn import Started, begin
+from gateway.steps import Started, begin
 from routing.keys import PeerKind, SessionKey
 from routing.messages import Address
 from store import inbox, messages, migrations, outbox, sessions, turns

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import UTC
 
+from gateway.budgets import Budgets
 from gateway.config import Compaction
 from routing.access import Allowed, Decision, Facts, Policy, Reason, Refused, decide
 from routing.bindings import Route, Router
@@ -23,6 +25,10 @@ class AgentRules:
     max_waiting: int
     context_window: int
     compaction: Compaction
+    #: The agent can write summaries.
+    summarises: bool = False
+    #: A new message ends the running turn.
+    interrupts: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +38,7 @@ class Rules:
     router: Router
     policies: Mapping[tuple[str, str], Policy]
     agents: Mapping[str, AgentRules]
+    budgets: Budgets = field(default_factory=lambda: Budgets((), {}, UTC))
 
     def policy(self, address: Address) -> Policy:
         return self.policies.get((address.channel, address.account), Policy())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from types import TracebackType
 
-from gateway.agents.protocol import PlanUpdate, TextDelta, ToolUpdate
+from gateway.agents.protocol import Notice, Permission, PlanUpdate, TextDelta, Thought, ToolUpdate
 from gateway.clock import Clock
 from gateway.feed import Feed
 from gateway.persist import Persist
@@ -38,6 +38,8 @@ class Answer:
         self._presence = presence
         #: The row of the text that grows now; None until it was stored for the first time.
         self.row = row
+        #: Estimated tokens that the agent was given, where it reports none itself.
+        self.given: int | None = None
         self._closed: list[str] = []
         self._pieces: list[str] = []
         self._stored = ""
@@ -55,6 +57,11 @@ class Answer:
         current = "".join(self._pieces)
         return "\n\n".join([*self._closed, current] if current.strip() else self._closed)
 
+    @property
+    def begun(self) -> bool:
+        """Whether anything of it can have been seen."""
+        return bool(self._closed or self._pieces or self._tools) or self._plan is not None
+
     def last_message(self, usage: Usage) -> NewMessage | None:
         """What is left to store at the end: the text after the last tool call."""
         text = "".join(self._pieces)
@@ -66,7 +73,7 @@ class Answer:
             token_count=None if self._closed else usage.output,
         )
 
-    async def take(self, event: TextDelta | PlanUpdate | ToolUpdate) -> None:
+    async def take(self, event: TextDelta | Thought | PlanUpdate | ToolUpdate | Notice | Permission) -> None:
         match event:
             case TextDelta(text):
                 self._pieces.append(text)
@@ -76,7 +83,11 @@ class Answer:
             case ToolUpdate(call_id, tool, args, result):
                 await self._close_text()
                 row = self._tools.get(call_id)
-                self._tools[call_id] = await self._write(row, Role.SYSTEM, Tool(tool, args, result))
+                self._tools[call_id] = await self._write(row, Role.SYSTEM, Tool(tool, args, result), call_id)
+            case Notice(text):
+                await self._write(None, Role.SYSTEM, Text(text))
+            case Permission(answer=answer):
+                answer.set_result(None)
 
     async def __aenter__(self) -> Answer:
         self._refresher = asyncio.create_task(self._refresh(), name="answer")
@@ -108,10 +119,10 @@ class Answer:
             self.row = None
             self._stored = ""
 
-    async def _write(self, row: int | None, role: Role, content: Content) -> int:
+    async def _write(self, row: int | None, role: Role, content: Content, call_id: str | None = None) -> int:
         async with self._writing:
             written = await self._persist.must(
-                lambda db: turns.progress(db, self._turn, row, role, content, self._clock.now())
+                lambda db: turns.progress(db, self._turn, row, role, content, self._clock.now(), tool_call_id=call_id)
             )
         self._feed.changed(session_of(self._turn))
         return written

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gateway import arrivals, commands, phrases
 from gateway.arrivals import API, Taken
@@ -17,14 +17,14 @@ from gateway.operations import Operations
 from routing.errors import SessionEnded, UnknownAccount, UnknownAgent
 from routing.keys import PeerKind, SessionKey
 from routing.messages import Inbound
-from store import inbox, messages, outbox, people, refusals, sessions, turns
+from store import compactions, inbox, messages, outbox, people, refusals, sessions, turns
 from store.content import Text
 from store.database import Database, Store
 from store.filters import Cursor, Order
 from store.ids import Micros, new_id
 from store.inbox import Accepted
 from store.messages import HistoryOptions
-from store.records import Delivery, InboxItem, Message, NewMessage, Role, Session, Status, Turn
+from store.records import Compaction, Delivery, InboxItem, Message, NewMessage, Role, Session, Status, Turn
 from store.refusals import Refusal
 from store.sessions import SessionFilter, SessionPatch
 
@@ -169,6 +169,9 @@ class Api:
     async def turns(self, session: Session) -> list[Turn]:
         return await self.store.read(lambda db: turns.of_session(db, session.id))
 
+    async def compactions(self, session_id: str) -> list[Compaction]:
+        return await self.store.read(lambda db: compactions.of_session(db, sessions.get(db, session_id).id))
+
     async def turn(self, session: Session, name: str) -> Turn:
         return await self.store.read(lambda db: turns.find(db, session.id, name))
 
@@ -193,6 +196,8 @@ class Api:
             self.intake.end_run(outcome.stopped)
         if outcome.again is not None:
             self.intake.lanes.submit(outcome.again)
+        if outcome.planned is not None:
+            return replace(outcome, text=await self.intake.summarise(outcome.planned))
         return outcome
 
     async def stop(self, session_id: str) -> Turn | None:

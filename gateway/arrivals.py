@@ -9,6 +9,7 @@ from gateway import commands, phrases
 from gateway.admission import Judgement, Rules, judge, key_for, known_to
 from gateway.commands import Asked, Command, Outcome, Stopped
 from gateway.quoting import quote
+from gateway.remembering import Planned
 from routing.access import Reason, Refused
 from routing.errors import SessionEnded, UnknownAgent, UnknownCommand, UnknownPairing
 from routing.keys import PeerKind, SessionKey
@@ -40,8 +41,10 @@ class Taken:
     item: InboxItem | None = None
     duplicate: bool = False
     refused: Reason | None = None
-    #: Set by a command that stopped a turn.
+    #: A turn that a command stopped, or the message itself where it interrupts.
     stopped: Stopped | None = None
+    #: A summary that a command asked for.
+    planned: Planned | None = None
     #: Places to which something was put into the outbox.
     places: tuple[str, ...] = ()
 
@@ -65,7 +68,8 @@ def admit(db: Database, message: Inbound, rules: Rules, now: Micros, *, code: st
     arrival, limit, person = _arrival(db, judged, rules, now)
     typed = commands.parse(message.text)
     if typed is None:
-        return Taken(item=inbox.accept(db, arrival, now, max_waiting=limit).item, places=opened)
+        item = inbox.accept(db, arrival, now, max_waiting=limit).item
+        return Taken(item=item, stopped=_interrupt(db, item.key, rules, now), places=opened)
     inbox.insert(db, arrival, InboxState.DONE, now)
     asked = Asked(
         typed=typed,
@@ -80,7 +84,9 @@ def admit(db: Database, message: Inbound, rules: Rules, now: Micros, *, code: st
     return _said(db, message.address, commands.execute(db, asked, rules, now), now)
 
 
-def admit_prompt(db: Database, session_id: str, text: str, external_id: str, rules: Rules, now: Micros) -> Accepted:
+def admit_prompt(
+    db: Database, session_id: str, text: str, external_id: str, rules: Rules, now: Micros
+) -> tuple[Accepted, Stopped | None]:
     """A message to one session, from its API: the session's key, and an answer that is read there."""
     session = sessions.get(db, session_id)
     channel, account = API
@@ -93,7 +99,14 @@ def admit_prompt(db: Database, session_id: str, text: str, external_id: str, rul
         session=session.id,
     )
     agent = rules.agents.get(session.key.agent_id)
-    return inbox.accept(db, arrival, now, max_waiting=None if agent is None else agent.max_waiting)
+    accepted = inbox.accept(db, arrival, now, max_waiting=None if agent is None else agent.max_waiting)
+    return accepted, None if accepted.duplicate else _interrupt(db, session.key, rules, now)
+
+
+def _interrupt(db: Database, key: SessionKey, rules: Rules, now: Micros) -> Stopped | None:
+    """In the transaction that accepts the message, so that never both of them are over, or run."""
+    agent = rules.agents.get(key.agent_id)
+    return commands.interrupt(db, key, now) if agent is not None and agent.interrupts else None
 
 
 def command(db: Database, session_id: str, text: str, rules: Rules, now: Micros) -> Outcome:
@@ -154,8 +167,8 @@ def move(db: Database, moved: Moved, now: Micros) -> None:
 
 def turn_away(db: Database, message: Inbound, reason: Reason, now: Micros, *, say: str | None = None) -> Taken:
     """Not answered: the reason is kept, and said where silence would mislead."""
-    _saw(db, message)
     refusals.record(db, message, reason, now)
+    _saw(db, message)
     if say is None:
         return Taken(refused=reason)
     put_notice(db, message.address, say, now)
@@ -217,7 +230,7 @@ def _said(db: Database, address: Address, outcome: Outcome, now: Micros) -> Take
     put_notice(db, address, outcome.text, now)
     if outcome.file is not None:
         put_notice(db, address, outcome.file.content, now, outcome.file.name)
-    return Taken(item=outcome.again, stopped=outcome.stopped, places=(address.place,))
+    return Taken(item=outcome.again, stopped=outcome.stopped, planned=outcome.planned, places=(address.place,))
 
 
 def _approve_in_chat(db: Database, asked: Asked, rules: Rules, now: Micros) -> Taken:

@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from channels.base import MenuItem
-from gateway import compaction, phrases, telling
-from gateway.admission import AgentRules, Rules
-from gateway.config import Strategy
-from routing.errors import NothingToUndo
+from gateway import bill, phrases, remembering, telling, usage
+from gateway.admission import Rules
+from gateway.remembering import Planned
 from routing.keys import PeerKind, SessionKey
 from routing.messages import Inbound
-from store import accounts, compactions, inbox, outbox, sessions, turns
+from store import accounts, inbox, outbox, sessions, turns
 from store.about import About
 from store.database import Database
 from store.ids import Micros
@@ -41,17 +40,36 @@ class Command(StrEnum):
     AGENT = "agent"
     COMPACT = "compact"
     UNCOMPACT = "uncompact"
+    PIN = "pin"
+    UNPIN = "unpin"
     WHY = "why"
     WHOAMI = "whoami"
+    USAGE = "usage"
     APPROVE = "approve"
     #: What Telegram sends when somebody opens a bot for the first time.
     START = "start"
 
 
 #: In a group these change or show what belongs to all: known people only.
-_FOR_KNOWN = frozenset({Command.NEW, Command.COMPACT, Command.UNCOMPACT, Command.EXPORT, Command.RETRY})
+_FOR_KNOWN = frozenset(
+    {
+        Command.NEW,
+        Command.COMPACT,
+        Command.UNCOMPACT,
+        Command.PIN,
+        Command.UNPIN,
+        Command.EXPORT,
+        Command.RETRY,
+    }
+)
 
-_ARGUMENTS = {Command.AGENT: "name", Command.APPROVE: "code"}
+_ARGUMENTS = {
+    Command.AGENT: "name",
+    Command.APPROVE: "code",
+    Command.COMPACT: "keep",
+    Command.PIN: "words",
+    Command.UNPIN: "words",
+}
 
 #: As platforms show it.
 MENU = tuple(
@@ -106,6 +124,8 @@ class Outcome:
     stopped: Stopped | None = None
     #: A message that waits for a turn now.
     again: InboxItem | None = None
+    #: A summary that has to be made now.
+    planned: Planned | None = None
 
 
 def parse(text: str) -> Typed | None:
@@ -140,14 +160,28 @@ def stop(db: Database, key: SessionKey, now: Micros) -> Stopped | None:
     return None if turn is None else stop_turn(db, turn, now)
 
 
+def interrupt(db: Database, key: SessionKey, now: Micros) -> Stopped | None:
+    """End the running turn of a conversation because the next message is there; None if nothing runs."""
+    session = sessions.live(db, key)
+    turn = None if session is None else turns.pending_of(db, session.id)
+    if turn is None:
+        return None
+    return _end_turn(db, turn, "interrupted", phrases.NOTE_CUT_IN, phrases.CUT_IN, now)
+
+
 def stop_turn(db: Database, turn: Turn, now: Micros) -> Stopped:
-    """End one turn as failed with the reason `stopped`; what was shown of it is closed, not completed."""
+    return _end_turn(db, turn, "stopped", phrases.NOTE_STOPPED, phrases.STOPPED, now)
+
+
+def _end_turn(db: Database, turn: Turn, reason: str, note: str, closing: str, now: Micros) -> Stopped:
+    """End one turn as failed with a reason; what was shown of it is closed, not completed."""
     address = inbox.of_turn(db, turn.id)[-1].address
     growing = turns.growing(db, turn.id)
-    ended = turns.fail(db, turn.id, phrases.NOTE_STOPPED, Ending(errors=("stopped",)), now)
+    used, cost = usage.of_cut(db, turn)
+    ended = turns.fail(db, turn.id, note, Ending(errors=(reason,), usage=used, cost=cost), now)
     if outbox.preview_of(db, turn.id) is not None:
         shown = "".join(getattr(row.content, "text", "") for row in growing)
-        text = f"{shown}\n\n{phrases.STOPPED}" if shown else phrases.STOPPED
+        text = f"{shown}\n\n{closing}" if shown else closing
         draft = Draft(address=address, text=text, turn=turn.id)
         outbox.put_answer(db, draft, OutboxState.READY, now)
     return Stopped(ended, address.place)
@@ -215,38 +249,28 @@ def _agent(db: Database, asked: Asked, rules: Rules, now: Micros) -> Outcome:
 
 
 def _compact(db: Database, asked: Asked, rules: Rules, now: Micros) -> Outcome:
-    return Outcome(text=compact(db, asked.key, rules.agents[asked.key.agent_id], now))
+    focus = asked.typed.argument or None
+    text, planned = remembering.compact(db, asked.key, rules.agents[asked.key.agent_id], focus, now)
+    return Outcome(text=text, planned=planned)
 
 
 def _uncompact(db: Database, asked: Asked, rules: Rules, now: Micros) -> Outcome:
-    return Outcome(text=uncompact(db, asked.key, now))
+    return Outcome(text=remembering.uncompact(db, asked.key, now))
 
 
-def compact(db: Database, key: SessionKey, agent: AgentRules, now: Micros) -> str:
-    """The receipt has the numbers that the next turn will see."""
-    session = sessions.live(db, key)
-    if session is None:
-        return phrases.NOTHING_TO_COMPACT
-    sessions.wake(db, key)
-    rules = agent.compaction
-    if rules.strategy is Strategy.NONE:
-        rules = rules.model_copy(update={"strategy": Strategy.WINDOW})
-    done = compaction.compact(db, session, rules, agent.context_window, now)
-    if done is None:
-        return phrases.NOTHING_TO_COMPACT
-    return phrases.COMPACTED.format(before=done.tokens_before, after=done.tokens_after)
+def _pin(db: Database, asked: Asked, rules: Rules, now: Micros) -> Outcome:
+    window = rules.agents[asked.key.agent_id].context_window
+    return Outcome(text=remembering.pin(db, asked.key, _words(asked), window, now))
 
 
-def uncompact(db: Database, key: SessionKey, now: Micros) -> str:
-    session = sessions.live(db, key)
-    try:
-        if session is None:
-            raise NothingToUndo
-        sessions.wake(db, key)
-        undone = compactions.undo(db, session.id, now)
-    except NothingToUndo as nothing:
-        return str(nothing)
-    return phrases.UNCOMPACTED.format(strategy=undone.strategy)
+def _unpin(db: Database, asked: Asked, rules: Rules, now: Micros) -> Outcome:
+    return Outcome(text=remembering.unpin(db, asked.key, _words(asked), now))
+
+
+def _words(asked: Asked) -> str:
+    """Of the message that is meant: the one that was replied to, or whatever was named."""
+    quoted = asked.message.quote
+    return asked.typed.argument or ("" if quoted is None else quoted.text)
 
 
 def _export(db: Database, asked: Asked, rules: Rules, now: Micros) -> Outcome:
@@ -268,6 +292,10 @@ def _whoami(db: Database, asked: Asked, rules: Rules, now: Micros) -> Outcome:
     return Outcome(text=telling.whoami(asked.message, asked.person, known=asked.known))
 
 
+def _usage(db: Database, asked: Asked, rules: Rules, now: Micros) -> Outcome:
+    return Outcome(text=bill.tell(db, asked.key, asked.message, asked.person, rules.budgets, now))
+
+
 def _sessions(db: Database, asked: Asked, rules: Rules, now: Micros) -> Outcome:
     return Outcome(text=telling.conversations(db, asked.key, asked.person, now))
 
@@ -286,6 +314,9 @@ _HANDLERS: dict[Command, Callable[[Database, Asked, Rules, Micros], Outcome]] = 
     Command.AGENT: _agent,
     Command.COMPACT: _compact,
     Command.UNCOMPACT: _uncompact,
+    Command.PIN: _pin,
+    Command.UNPIN: _unpin,
     Command.WHY: _why,
     Command.WHOAMI: _whoami,
+    Command.USAGE: _usage,
 }

@@ -12,14 +12,15 @@ from aiohttp import web
 from channels.base import Channel
 from channels.memory import MemoryChannel
 from channels.web import WebChannel
-from gateway import recovery, supervision
+from gateway import allowing, files, recovery, supervision
 from gateway.admission import AgentRules, Rules
 from gateway.agents.builtin import BuiltinAgent
-from gateway.agents.protocol import Agent
+from gateway.agents.protocol import Agent, Summarises
 from gateway.api import Api
 from gateway.arrivals import API
 from gateway.clock import Clock, SystemClock
-from gateway.config import Account, AgentConfig, Config, DiscordTable, TelegramTable
+from gateway.compactor import Compactor
+from gateway.config import Account, AgentConfig, Config, DiscordTable, OpenAIAgent, QueueMode, TelegramTable, tables
 from gateway.delivery import Delivery
 from gateway.feed import Feed
 from gateway.files import Files
@@ -52,6 +53,7 @@ class Running:
     channels: dict[tuple[str, str], Channel]
     delivery: Delivery
     lanes: Lanes
+    compactor: Compactor
     intake: Intake
     api: Api
     url: str
@@ -126,9 +128,16 @@ class Daemon:
         feed = Feed()
         channels = {(one.name, one.account): one for one in (*_channels(config), *self._extra_channels)}
         delivery = Delivery(persist, channels, clock, tasks)
-        answering = {name: Answering(agent=agent, config=config.agents[name]) for name, agent in self._agents.items()}
+        compactor = Compactor(persist, clock, self._agents, config.agents, tasks)
+        answering = {
+            name: Answering(agent=agent, config=config.agents[name], compactor=compactor)
+            for name, agent in self._agents.items()
+        }
         streaming = frozenset((one.channel, one.name) for one in config.accounts if one.streaming)
         disk = DiskGuard(config.gateway.data_dir, config.gateway.disk_reserve_mb * 2**20, health)
+        rules = rules_of(config, self._agents)
+        if not self._quiet:
+            allowing.warm(rules.budgets, config.agents)
         turns = Turns(
             persist=persist,
             clock=clock,
@@ -137,14 +146,16 @@ class Daemon:
             files=Files(config.gateway.data_dir, persist, delivery, disk, clock),
             agents=answering,
             streaming=streaming,
+            budgets=rules.budgets,
         )
         limits = {name: AgentLimits(queue=one.queue, max_turns=one.max_turns) for name, one in config.agents.items()}
         lanes = Lanes(turns, limits, clock, tasks)
         intake = Intake(
             persist=persist,
-            rules=rules_of(config, self._agents),
+            rules=rules,
             lanes=lanes,
             turns=turns,
+            compactor=compactor,
             delivery=delivery,
             feed=feed,
             disk=disk,
@@ -179,6 +190,7 @@ class Daemon:
             channels=channels,
             delivery=delivery,
             lanes=lanes,
+            compactor=compactor,
             intake=intake,
             api=api,
             url=url,
@@ -195,7 +207,7 @@ class Daemon:
             tasks.create_task(supervision.keep_running(channel, intake, clock, health), name="channel")
             for channel in running.channels.values()
         ]
-        sweep = supervision.sweep(persist, clock, idle, self._config.retention)
+        sweep = supervision.sweep(persist, clock, idle, self._config.retention, running.store.path.parent)
         started.append(tasks.create_task(sweep, name="sweep"))
         started.append(tasks.create_task(supervision.index(running.store, persist), name="index"))
         watch = supervision.watch(running.store, intake.disk, clock, health)
@@ -218,6 +230,7 @@ class Daemon:
         await _within(self._clock, seconds, running.lanes.drain())
         running.lanes.cut()
         await running.lanes.drain()
+        await running.compactor.close()
         await _within(self._clock, _DELIVERY_SECONDS, running.delivery.drain())
         running.delivery.cut()
         # Not before: a channel closes its connections when it ends, and the last answers go out through them.
@@ -232,12 +245,21 @@ async def _within(clock: Clock, seconds: float, work: Coroutine[None, None, None
 
 
 def agents_of(config: Config) -> dict[str, Agent]:
-    return {name: _agent(table) for name, table in config.agents.items()}
+    return {name: _agent(table, config) for name, table in config.agents.items()}
 
 
-def _agent(table: AgentConfig) -> Agent:
-    match table.kind:
-        case "builtin":
+def _agent(table: AgentConfig, config: Config) -> Agent:
+    match table:
+        case OpenAIAgent():
+            # With the SDK, which takes half a second and 40 MB: only who has such an agent pays for it.
+            from gateway.agents.openai.agent import ModelAgent
+
+            return ModelAgent(table, config.gateway.data_dir / files.FOLDER)
+        case tables.LocalAgent():
+            from gateway.agents.local.agent import LocalModelAgent
+
+            return LocalModelAgent(table, config.gateway.data_dir / files.FOLDER)
+        case _:
             return BuiltinAgent()
 
 
@@ -277,9 +299,12 @@ def rules_of(config: Config, agents: Mapping[str, Agent]) -> Rules:
                 max_waiting=one.max_waiting,
                 context_window=one.context_window,
                 compaction=one.compaction,
+                summarises=isinstance(agents[name], Summarises),
+                interrupts=one.queue is QueueMode.INTERRUPT,
             )
             for name, one in config.agents.items()
         },
+        budgets=allowing.budgets_of(config),
     )
 
 

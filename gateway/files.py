@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import re
@@ -117,15 +118,13 @@ def remove_of(data_dir: Path, message_ids: Iterable[str]) -> None:
     for path in (data_dir / FOLDER).glob("*/*"):
         if path.name[:36] in gone:
             path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # not the last one
+                path.parent.rmdir()
 
 
-def sweep(data_dir: Path, live: Iterable[str]) -> int:
-    """Remove the folders of sessions that are no longer there; returns how many."""
-    known, folder = set(live), data_dir / FOLDER
-    gone = [path for path in folder.iterdir() if path.name not in known] if folder.is_dir() else []
-    for path in gone:
-        shutil.rmtree(path, ignore_errors=True)
-    return len(gone)
+def message_ids(data_dir: Path) -> set[str]:
+    """Of all messages whose files are here."""
+    return {path.name[:36] for path in (data_dir / FOLDER).glob("*/*")}
 
 
 def _note(db: Database, message_id: str, found: list[dict[str, Json]], now: Micros) -> None:

@@ -41,20 +41,25 @@ class Floods:
 
     def check(self, message: Inbound, policy: Policy) -> Flood | None:
         """Counts the message; a flood if it is one too many. What is not for us costs nothing and does not count."""
-        address, sender = message.address, message.sender
         if not _for_us(message, policy):
             return None
-        if sender.is_bot and not self._fits(("bot", address.place, sender.id), _BOT_TURNS, _BOT_WINDOW):
+        if message.sender.is_bot and not self._fits(_windows(message)[0], _BOT_TURNS, _BOT_WINDOW):
             return Flood(Reason.BOT_LIMIT, None)
         if not policy.flood:
             return None
-        own = ("sender", address.channel, address.account, sender.id)
+        _, own, chat = _windows(message)
         if not self._fits(own, policy.flood, _WINDOW):
             return Flood(Reason.FLOOD, self._word(own))
-        chat = ("chat", address.place)
         if message.peer_kind is not PeerKind.DM and not self._fits(chat, policy.flood * _CHAT, _WINDOW):
             return Flood(Reason.FLOOD, self._word(chat))
         return None
+
+    def forgive(self, message: Inbound) -> None:
+        """The platform sent it again: it was counted the first time."""
+        for name in _windows(message):
+            window = self._windows.get(name)
+            if window is not None and window.times:
+                window.times.pop()
 
     def _fits(self, name: tuple[str, ...], most: int, window: float) -> bool:
         now = self._clock.monotonic()
@@ -74,6 +79,13 @@ class Floods:
         window = self._windows[name]
         first, window.told = not window.told, True
         return phrases.FLOOD if first else None
+
+
+def _windows(message: Inbound) -> tuple[tuple[str, ...], ...]:
+    """Where it counts: between two bots, for its sender, for its chat."""
+    address, sender = message.address, message.sender
+    own = ("sender", address.channel, address.account, sender.id)
+    return ("bot", address.place, sender.id), own, ("chat", address.place)
 
 
 def _for_us(message: Inbound, policy: Policy) -> bool:

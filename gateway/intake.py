@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from dataclasses import dataclass
 
-from gateway import arrivals, phrases
+from gateway import arrivals, phrases, remembering
 from gateway.admission import Rules, judge
 from gateway.arrivals import Taken
 from gateway.clock import Clock
 from gateway.commands import Stopped
+from gateway.compactor import Compactor, Tell
 from gateway.delivery import Delivery
 from gateway.feed import Feed
 from gateway.floods import Floods
@@ -17,13 +19,16 @@ from gateway.health import DiskGuard
 from gateway.lanes import Lanes
 from gateway.logs import Event, log
 from gateway.persist import Persist
+from gateway.remembering import Planned
 from gateway.turn import Turns
 from routing.access import Reason
 from routing.errors import DiskLow, LaneFull, Stopping, StoreClosed, StoreUnavailable
-from routing.messages import Deleted, Edited, Inbound, Incoming, Moved
+from routing.messages import Address, Deleted, Edited, Inbound, Incoming, Moved
+from store import inbox
 from store.database import Database
 from store.inbox import Accepted
 from store.pairings import Pairing
+from store.records import Compaction
 
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 10.0
@@ -35,6 +40,7 @@ class Intake:
     rules: Rules
     lanes: Lanes
     turns: Turns
+    compactor: Compactor
     delivery: Delivery
     feed: Feed
     disk: DiskGuard
@@ -89,6 +95,8 @@ class Intake:
             log(Event.LANE_OVERFLOW, logging.WARNING, channel=message.address.channel, sender=message.sender.id)
             text = phrases.LANE_FULL.format(limit=full.facts["limit"])
             taken = await self._turn_away(message, Reason.LANE_FULL, text)
+        if taken.duplicate and flood is None:
+            self.floods.forgive(message)
         self._follow_up(message, taken)
         return taken
 
@@ -102,13 +110,30 @@ class Intake:
     async def prompt(self, session_id: str, text: str, external_id: str) -> Accepted:
         """For the API: a message to one session. Raises when it cannot be taken."""
         self.check()
-        accepted = await self.persist.once(
+        accepted, stopped = await self.persist.once(
             lambda db: arrivals.admit_prompt(db, session_id, text, external_id, self.rules, self.clock.now())
         )
         if not accepted.duplicate:
             self.lanes.submit(accepted.item)
             log(Event.MESSAGE_ACCEPTED, logging.DEBUG, key=accepted.item.key, message=accepted.item.message_id)
+        if stopped is not None:
+            self.end_run(stopped)
         return accepted
+
+    async def summarise(self, planned: Planned) -> str:
+        """For the API: make a summary; the receipt, or that it takes longer."""
+        told: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+        async def tell(done: Compaction | None) -> None:
+            if not told.done():
+                told.set_result(remembering.receipt(done))
+
+        self.compactor.begin(planned.plan, planned.agent, planned.focus, tell)
+        try:
+            async with self.clock.timeout(self.rules.agents[planned.agent].compaction.deadline):
+                return await told
+        except TimeoutError:
+            return phrases.COMPACTING
 
     def end_run(self, stopped: Stopped) -> None:
         """After the database has ended a turn: end its run, and close what was shown of it."""
@@ -127,6 +152,9 @@ class Intake:
         """Too many, too fast: said where it was written, if at all."""
 
         def refuse(db: Database) -> Taken:
+            known = inbox.find(db, message.address.channel, message.external_id)
+            if known is not None:
+                return Taken(item=known, duplicate=True)
             there = judge(db, message, self.rules)
             return arrivals.turn_away(db, there.message, reason, self.clock.now(), say=say if there.allowed else None)
 
@@ -151,5 +179,16 @@ class Intake:
             log(Event.MESSAGE_ACCEPTED, logging.DEBUG, key=taken.item.key, message=taken.item.message_id)
         if taken.stopped is not None:
             self.end_run(taken.stopped)
+        if taken.planned is not None:
+            planned = taken.planned
+            self.compactor.begin(planned.plan, planned.agent, planned.focus, self._receipt_to(address))
         for place in taken.places:
             self.delivery.kick(place)
+
+    def _receipt_to(self, address: Address) -> Tell:
+        async def tell(done: Compaction | None) -> None:
+            text = remembering.receipt(done)
+            await self.persist.must(lambda db: arrivals.put_notice(db, address, text, self.clock.now()))
+            self.delivery.kick(address.place)
+
+        return tell

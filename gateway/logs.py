@@ -24,6 +24,8 @@ class Event(StrEnum):
     CONFIG_WARNING = "config_warning"
     MIGRATION = "migration"
     RECOVERY = "recovery"
+    BUDGET_SPENT = "budget_spent"
+    BUDGET_ALLOWED = "budget_allowed"
     MESSAGE_ACCEPTED = "message_accepted"
     MESSAGE_DUPLICATE = "message_duplicate"
     MESSAGE_FAILED = "message_failed"
@@ -44,6 +46,12 @@ class Event(StrEnum):
     TURN_QUARANTINED = "turn_quarantined"
     COMPACTION_DONE = "compaction_done"
     COMPACTION_FAILED = "compaction_failed"
+    #: The deadline came first: the reply goes out, and the summary is still being written.
+    COMPACTION_SLOW = "compaction_slow"
+    #: The agent cannot summarise, so its old messages are left out.
+    COMPACTION_FALLBACK = "compaction_fallback"
+    #: A model could not read the whole context; the turn is tried once more with less.
+    CONTEXT_EXCEEDED = "context_exceeded"
     DELIVERY_SENT = "delivery_sent"
     DELIVERY_RETRY = "delivery_retry"
     DELIVERY_UNCERTAIN = "delivery_uncertain"

@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gateway import commands, files
+from gateway import allowing, commands, files
+from gateway.allowing import Allowance
+from gateway.budgets import Standing
 from gateway.health import Component, Health
 from gateway.intake import Intake
 from gateway.logs import Event, log
@@ -80,7 +82,21 @@ class Operations:
         return await self.store.read(find)
 
     async def usage(self, by: By, limit: int) -> tuple[list[Usage], Tokens]:
-        return await self.store.read(lambda db: (reports.usage(db, by, limit), reports.total(db)))
+        zone = self.intake.rules.budgets.zone
+        return await self.store.read(lambda db: (reports.usage(db, by, limit, zone), reports.total(db)))
+
+    async def budgets(self) -> list[Standing]:
+        budgets = self.intake.rules.budgets
+        return await self.store.read(lambda db: allowing.every(db, budgets, self.intake.clock.now()))
+
+    async def allow(self, name: str, more: Allowance) -> Standing:
+        """Raise a budget until its day or month is over."""
+        budgets = self.intake.rules.budgets
+        standing = await self.intake.persist.once(
+            lambda db: allowing.allow(db, budgets, name, more, self.intake.clock.now())
+        )
+        log(Event.BUDGET_ALLOWED, budget=name, scope=standing.scope, tokens=more.tokens, cost=more.cost)
+        return standing
 
     async def people(self, limit: int, offset: int) -> tuple[list[Somebody], int]:
         return await self.store.read(lambda db: reports.everybody(db, limit, offset))

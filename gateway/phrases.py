@@ -16,7 +16,10 @@ COMMANDS = {
     "agent": "who answers here",
     "compact": "set old messages aside to make room; nothing is lost",
     "uncompact": "take the last compaction back",
+    "pin": "keep a message in view of the agent: reply to it, or name some of its words",
+    "unpin": "let go of a pinned message",
     "why": "why a message was not answered",
+    "usage": "tokens, cost, and what is left of budgets",
     "whoami": "who you are to me",
 }
 
@@ -68,8 +71,34 @@ FLOOD = "Too many messages in a short time. What came after this is not answered
 COMPACTED = "Compacted: about {before} tokens of context became {after}. /uncompact takes it back."
 UNCOMPACTED = "The last compaction ({strategy}) is taken back; the agent sees the older messages again."
 NOTHING_TO_COMPACT = "There is nothing to compact yet."
+COMPACTING = "The older messages are being summarised. You will be told when it is done, and can go on meanwhile."
+NOT_COMPACTED = "No summary could be made, and nothing was changed. The log of the gateway says why."
+FOCUS_UNUSED = "(This agent cannot summarise, so older messages are left out as they are.)"
+PINNED = "Pinned: {line}"
+ALREADY_PINNED = "That is pinned already."
+UNPINNED = "No longer pinned: {line}"
+NOTHING_TO_PIN = "There is no such message here. Reply to one with /pin, or name some of its words."
+NOTHING_PINNED = "No such message is pinned here."
+PINS_FULL = "Not pinned: what is pinned may take a quarter of what the agent can read. /unpin makes room."
 LANE_FULL = "Not taken: {limit} messages are already waiting here. Wait for an answer, or send /stop."
 MAYBE_REPEAT = "(This may be a repeat: it is not certain that the first one arrived.)"
+
+BUDGET_SPENT = (
+    "the budget {name} for {period} is spent: {used} of {most}. It begins anew {again}; the owner can allow more."
+)
+BUDGET_NEAR = "{percent} % of the budget {name} for {period} is used: {used} of {most}."
+PERIODS = {"day": "today", "month": "this month"}
+TOKENS = "{count:,} tokens"
+USAGE = "{what}: {turns} requests, {tokens}; cost {cost}."
+USAGE_NOTHING = "{what}: nothing."
+USAGE_BUCKETS = "{input:,} tokens read, {cached:,} read from the cache, {output:,} written, {reasoning:,} thought"
+USAGE_UNKNOWN = ", unknown for {count}"
+USAGE_ESTIMATED = " ({share:.0%} estimated)"
+USAGE_HERE = "This conversation"
+USAGE_TODAY = "You, today"
+USAGE_MONTH = "You, this month"
+UNKNOWN = "unknown"
+BUDGET_LEFT = "Budget {name} for {period}: {used} of {most} used."
 
 STILL_WORKING = "Still working ({minutes} min)…"
 ANSWERED_BELOW = "Answered below."
@@ -79,13 +108,41 @@ FAILED = "That did not work. {why}"
 FAILED_UNEXPECTED = "Something went wrong on our side (error {error_id}). Please try again."
 BROKEN_OFF = "the answer broke off before its end."
 EMPTY_ANSWER = "the agent gave no answer."
+LOCAL_NOT_STARTED = "the local model could not be started. The log of the gateway says why."
+LOCAL_SLOW = "the local model was not ready within {seconds:g} seconds."
+LOCAL_NO_RUNTIME = "local models need the package xllamacpp. The owner can install it: pip install 'trunkline[local]'."
+LOCAL_NO_MODEL = "its model file cannot be used ({why}). The owner can get the small one: trunkline local fetch."
+LOCAL_DIED = "the local model broke down in the middle of its answer and is started again. Please ask once more."
+CUT_IN = "Interrupted by the next message."
 INTERRUPTED = "The gateway was restarted while this was being answered. Send it again if you still need it."
 QUARANTINED = "This message was being answered each time the gateway went down, so it is set aside. Please rephrase it."
 NO_SUCH_AGENT = "The agent {agent} is no longer configured."
 TIMED_OUT = "It took longer than {seconds:g} seconds and was stopped."
 
+#: Why a language model gave no answer, by the code of the error; an id for the log follows.
+MODEL_FAILED = {
+    "answer_cut": "the model's answer broke off before its end.",
+    "empty_answer": "the model gave no answer.",
+    "answer_refused": "the model, or a filter of its provider, refused to answer this.",
+    "key_refused": "the model's provider does not accept the gateway's key. The operator has to look at it.",
+    "out_of_credit": "the gateway's account with the model's provider is used up. The operator has to look at it.",
+    "context_exceeded": "this conversation is longer than the model can read. /compact or /new helps.",
+    "rate_limited": "the model gets too many requests at the moment. Try again in a few minutes.",
+    "model_unknown": "the provider does not know the configured model. The operator has to look at it.",
+    "provider_down": "the model's provider cannot be reached or has trouble. Try again in a few minutes.",
+    "model_stalled": "the model went silent. Try again in a few minutes.",
+    "request_refused": "the model's provider did not accept the request.",
+    "tool_not_offered": "the model wanted to use a tool that it does not have.",
+}
+#: Warnings that a turn keeps.
+OTHER_MODEL = "Answered by {model}, because {failed} failed ({why})."
+CHAIN_LOST = "The provider no longer had the answer before this one, so the whole conversation was sent again."
+ANSWER_LIMITED = "The answer ends at the limit of tokens, not at its own end."
+TOOL_IGNORED = "The model also wanted to use a tool that it does not have."
+
 #: System messages: what a history says about an instruction that was not carried out.
 NOTE_STOPPED = "Stopped by the user before the answer was complete. The request above was not finished."
+NOTE_CUT_IN = "Interrupted by the next message before the answer was complete. The request above was not finished."
 NOTE_FAILED = "The request above failed and was not finished: {why}"
 NOTE_CANCELLED = "The session was cancelled: {reason}"
 NOTE_COMPACTED = "Earlier messages are left out here to save space."

@@ -11,7 +11,7 @@ from gateway.admission import AgentRules
 from gateway.delivery import Delivery
 from gateway.lanes import Lanes
 from gateway.logs import Event, log
-from gateway.turn import Started, address_of, fail
+from gateway.steps import Started, address_of, fail
 from routing.keys import SessionKey
 from store import inbox, outbox, sessions, turns
 from store.database import Database

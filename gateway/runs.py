@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from types import TracebackType
@@ -24,6 +25,13 @@ _AHEAD = 64
 
 #: Runs that would not end. They are kept so that nothing collects a task that still runs.
 _abandoned: set[asyncio.Task[None]] = set()
+
+
+def leave_abandoned() -> None:
+    """Before the loop is closed: a task that swallows every cancellation would keep the process for ever."""
+    if _abandoned:
+        logging.shutdown()
+        os._exit(0)
 
 
 class Run:

@@ -7,8 +7,10 @@ import contextlib
 import logging
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 from channels.base import Channel
+from gateway import files
 from gateway.clock import Clock
 from gateway.config import Retention
 from gateway.health import DiskGuard, Health
@@ -17,7 +19,7 @@ from gateway.intake import Intake
 from gateway.logs import Event, log
 from gateway.persist import Persist
 from routing.errors import ChannelSilent, StoreUnavailable
-from store import inbox, outbox, overheard, retention, search, sessions
+from store import inbox, messages, outbox, overheard, retention, search, sessions
 from store.database import Database, Store
 from store.ids import Micros
 from store.retention import Removed
@@ -89,16 +91,28 @@ async def _run(channel: Channel, intake: Intake, clock: Clock, health: Health) -
                 await asyncio.wait({running})
 
 
-async def sweep(persist: Persist, clock: Clock, idle_seconds: float, keep: Retention = _KEEP) -> None:
+async def sweep(persist: Persist, clock: Clock, idle_seconds: float, keep: Retention, data_dir: Path) -> None:
     """Every minute, for ever; while the store is in trouble there is nothing to tidy."""
+    gone = True  # what a crash left behind
     while True:
         with contextlib.suppress(StoreUnavailable):
-            await tidy(persist, clock.now(), idle_seconds, keep)
+            gone = await tidy(persist, clock.now(), idle_seconds, keep) or gone
+            if gone:
+                await remove_files(persist, data_dir)
+                gone = False
         await clock.sleep(_SWEEP_EVERY)
 
 
-async def tidy(persist: Persist, now: Micros, idle_seconds: float, keep: Retention = _KEEP) -> None:
-    """Let sessions rest that nobody uses, and remove what has had its time."""
+async def remove_files(persist: Persist, data_dir: Path) -> None:
+    """Those that came with messages which are no longer there."""
+    kept = await asyncio.to_thread(files.message_ids, data_dir)
+    gone = kept - await persist.read(lambda db: messages.existing(db, kept))
+    if gone:
+        await asyncio.to_thread(files.remove_of, data_dir, gone)
+
+
+async def tidy(persist: Persist, now: Micros, idle_seconds: float, keep: Retention = _KEEP) -> bool:
+    """Let sessions rest that nobody uses, and remove what has had its time; whether messages were among it."""
     for session in await persist.once(lambda db: sessions.rest(db, now - int(idle_seconds * 1_000_000))):
         log(Event.SESSION_IDLE, session=session)
     if keep.inbox_days:
@@ -106,19 +120,22 @@ async def tidy(persist: Persist, now: Micros, idle_seconds: float, keep: Retenti
     if keep.outbox_days:
         await persist.once(lambda db: outbox.prune(db, now - keep.outbox_days * _DAY))
     await persist.once(lambda db: overheard.prune(db, now - _DAY))
+    gone = False
     if keep.sessions_days:
-        await _remove(persist, partial(retention.remove_sessions, before=now - keep.sessions_days * _DAY))
+        gone = await _remove(persist, partial(retention.remove_sessions, before=now - keep.sessions_days * _DAY))
     if keep.messages_days:
-        await _remove(persist, partial(retention.remove_messages, before=now - keep.messages_days * _DAY))
+        gone |= await _remove(persist, partial(retention.remove_messages, before=now - keep.messages_days * _DAY))
+    return gone
 
 
-async def _remove(persist: Persist, batch: Callable[[Database], Removed]) -> None:
+async def _remove(persist: Persist, batch: Callable[[Database], Removed]) -> bool:
     """So many batches at most; the next sweep goes on."""
     gone = [await persist.once(batch)]
     while gone[-1].anything and len(gone) < _BATCHES:
         gone.append(await persist.once(batch))
     if gone[0].anything:
         log(Event.RETENTION, sessions=sum(one.sessions for one in gone), messages=sum(one.messages for one in gone))
+    return gone[0].anything
 
 
 async def index(store: Store, persist: Persist) -> None:

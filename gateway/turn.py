@@ -8,13 +8,16 @@ import logging
 import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 
-from gateway import attribution, compaction, context, phrases
+from gateway import chains, context, phrases, settling
 from gateway.agents.protocol import Agent, Done, TurnContext
 from gateway.answer import GONE, Answer
+from gateway.budgets import Budgets
 from gateway.clock import Clock
+from gateway.compactor import Compactor
 from gateway.config import AgentConfig, Strategy
+from gateway.context import Context
 from gateway.delivery import Delivery
 from gateway.feed import Feed
 from gateway.files import Files
@@ -23,22 +26,13 @@ from gateway.persist import Persist
 from gateway.presence import Presence
 from gateway.previews import Preview
 from gateway.runs import Run
-from routing.errors import AgentFailed, StoreError, TurnRunning, TurnTimedOut
-from routing.messages import Address
-from store import inbox, outbox, overheard, people, sessions, turns
-from store.content import Text
+from gateway.steps import Started, begin, fail, resume, summary
+from routing.errors import AgentFailed, ContextExceeded, ModelFailed, StoreError, TurnRunning, TurnTimedOut
+from store import outbox, turns
 from store.database import Database
-from store.ids import Micros
 from store.outbox import Draft
-from store.records import Delivery as Delivered
-from store.records import InboxItem, NewMessage, OutboxState, Role, Session, Turn
-from store.sessions import SessionPatch, by_number
-from store.turns import Ending, Instruction
-
-#: Characters of instruction and answer that a turn keeps inline.
-SUMMARY = 1024
-#: Characters of a session's title.
-TITLE = 80
+from store.records import OutboxState, Turn, Usage
+from store.turns import Ending
 
 _RETRY_BEGIN = 0.5
 #: After a longer run the answer is a message that notifies, in seconds.
@@ -51,22 +45,8 @@ class Answering:
 
     agent: Agent
     config: AgentConfig
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Started:
-    session: Session
-    turn: Turn
-    #: Where the answer goes: the address of the last of the messages answered.
-    address: Address
-    #: The session was created for this turn.
-    opened: bool = False
-    #: The row in which an attempt that was lost had begun to answer.
-    row: int | None = None
-    #: The message in which it had begun to show it.
-    preview: Delivered | None = None
-    #: Files came with the messages.
-    files: bool = False
+    #: Of its conversations.
+    compactor: Compactor
 
 
 @dataclass(slots=True)
@@ -78,7 +58,7 @@ class _Running:
 class Turns:
     """Runs turns. `start` and `again` never raise: a turn that goes wrong ends as failed and says so."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         *,
         persist: Persist,
@@ -88,6 +68,7 @@ class Turns:
         files: Files,
         agents: Mapping[str, Answering],
         streaming: frozenset[tuple[str, str]],
+        budgets: Budgets,
     ) -> None:
         self._persist = persist
         self._clock = clock
@@ -97,6 +78,7 @@ class Turns:
         self._agents = agents
         #: The channel accounts on which answers are shown while they grow.
         self._streaming = streaming
+        self._budgets = budgets
         self._running: dict[int, _Running] = {}
 
     async def start(self, items: Sequence[int]) -> None:
@@ -105,15 +87,23 @@ class Turns:
         if started is not None:
             if started.opened:
                 log(Event.SESSION_CREATED, session=started.session.public_id, key=started.session.key)
-            await self._run(started)
+            if started.refused is not None:
+                self._refused(started)
+            else:
+                await self._run(started)
 
     async def _begin(self, items: Sequence[int]) -> Started | None:
         while True:
             try:
-                return await self._persist.must(lambda db: begin(db, items, self._clock.now()))
+                return await self._persist.must(lambda db: begin(db, items, self._clock.now(), self._budgets))
             except TurnRunning:
                 # Two conversations became one while both were busy; the other turn goes first.
                 await self._clock.sleep(_RETRY_BEGIN)
+
+    def _refused(self, started: Started) -> None:
+        log(Event.BUDGET_SPENT, session=started.session.public_id, turn=started.turn.seq, why=started.refused)
+        self._feed.changed(started.session.id)
+        self._delivery.kick(started.address.place)
 
     async def again(self, turn: int) -> None:
         """Run a turn once more that a crash or a stop of the daemon cut short."""
@@ -171,7 +161,8 @@ class Turns:
             await self._fail(started, began, phrases.TIMED_OUT.format(seconds=seconds), "turn_timed_out")
             return
         except AgentFailed as failure:
-            await self._fail(started, began, failure.why, failure.code, detail=failure.detail)
+            ending = await settling.known_of(failure, config)
+            await self._fail(started, began, failure.why, failure.code, ending=ending, detail=failure.detail)
             return
         except Exception as exc:  # one turn's trouble is not the daemon's
             error_id = secrets.token_hex(4)
@@ -179,7 +170,7 @@ class Turns:
             await self._fail(started, began, why, "unexpected", error_id=error_id, exc=exc)
             return
         if held:
-            await compaction.after_run(self._persist, self._clock, turn, config.compaction, config.context_window)
+            await answering.compactor.after_run(started.session, agent_id)
             await self._persist.must(lambda db: outbox.release(db, turn.id, self._clock.now()))
         if held or self._delivery.released(started.address) is OutboxState.READY:
             self._delivery.kick(started.address.place)
@@ -194,11 +185,55 @@ class Turns:
         )
 
     async def _ask(self, answering: Answering, started: Started) -> tuple[Answer, Done]:
-        """Stream the agent's answer; what grows is stored and shown on the way."""
+        """Let the agent answer. If it cannot read all that it is given, once more with less, in the same time."""
         config = answering.config
         if started.files:
             await self._files.fetch(started.turn)
-        given = await self._persist.read(lambda db: context.load(db, started.turn, config.context_window))
+        ends = self._clock.monotonic() + config.turn_timeout
+        given = await self._given(started, config.context_window)
+        try:
+            return await self._attempt(answering, started, given, config.turn_timeout)
+        except ContextExceeded as failed:
+            exceeded = failed
+            if exceeded.begun:  # what people have seen is not said once more in other words
+                raise
+            rest = max(ends - self._clock.monotonic(), 0.0)
+            await answering.compactor.make_room(started.session, started.session.key.agent_id, rest)
+            # Our own count was too low, so a context that fits by it is not enough; and a chain has all of it.
+            less = replace(await self._given(started, given.tokens // 2), previous=None)
+            if less.tokens >= given.tokens:
+                raise
+            log(
+                Event.CONTEXT_EXCEEDED,
+                logging.WARNING,
+                session=started.session.public_id,
+                turn=started.turn.seq,
+                tokens_before=given.tokens,
+                tokens_after=less.tokens,
+                detail=exceeded.detail,
+            )
+        before = settling.spent_by(exceeded)
+        try:
+            answer, done = await self._attempt(answering, started, less, max(ends - self._clock.monotonic(), 0.0))
+        except ModelFailed as failed:
+            failed.spent = asdict(before.plus(settling.spent_by(failed)))
+            raise
+        return answer, replace(done, usage=done.usage.plus(before))
+
+    async def _given(self, started: Started, budget: int) -> Context:
+        """What the agent gets to read, and the answer of its provider that it can follow instead."""
+
+        def load(db: Database) -> Context:
+            previous = chains.previous(db, started.turn, self._clock.now())
+            return replace(context.load(db, started.turn, budget), previous=previous)
+
+        return await self._persist.read(load)
+
+    async def _attempt(
+        self, answering: Answering, started: Started, given: Context, seconds: float
+    ) -> tuple[Answer, Done]:
+        """Stream the agent's answer; what grows is stored and shown on the way."""
+        config = answering.config
         presence = self._presence(started)
         answer = Answer(self._persist, self._clock, self._feed, started.turn.id, presence, started.row)
         turn = TurnContext(
@@ -208,22 +243,27 @@ class Turns:
             summary=given.summary,
             history=given.history,
             instruction=given.instruction,
+            previous_response_id=given.previous,
         )
         try:
             # The run is outside the deadline: an agent that cleans up for too long does not lose its answer.
             async with (
                 Run(answering.agent, turn, self._clock) as run,
-                self._clock.timeout(config.turn_timeout),
+                self._clock.timeout(seconds),
                 presence,
                 answer,
             ):
                 done = await _listen(run, answer)
         except TimeoutError as exc:
             raise TurnTimedOut(seconds=config.turn_timeout) from exc
+        except ContextExceeded as exceeded:
+            exceeded.begun = answer.begun
+            raise
         if done is None:
             raise AgentFailed(phrases.BROKEN_OFF)
         if not answer.text.strip():
             raise AgentFailed(phrases.EMPTY_ANSWER)
+        answer.given = given.tokens if done.usage == Usage() else None
         return answer, done
 
     def _presence(self, started: Started) -> Presence:
@@ -243,7 +283,8 @@ class Turns:
 
     async def _commit(self, started: Started, answer: Answer, done: Done, began: float, *, held: bool) -> Turn:
         """One transaction: the answer, its tokens, the end of the turn, and the message that will carry it."""
-        ending = Ending(answer_summary=summary(answer.text), warnings=done.warnings, model=done.model, usage=done.usage)
+        config = self._agents[started.session.key.agent_id].config
+        ending = replace(await settling.ending_of(done, config), answer_summary=summary(answer.text))
         draft = Draft(address=started.address, text=answer.text, turn=started.turn.id)
         state = OutboxState.HELD if held else self._delivery.released(started.address)
         last = answer.last_message(done.usage)
@@ -251,18 +292,30 @@ class Turns:
 
         def commit(db: Database) -> Turn:
             now = self._clock.now()
-            turn = turns.complete(db, started.turn.id, answer.row, last, ending, now)
+            told = settling.estimated(db, started.turn, ending, config, answer.given, draft.text)
+            near = self._budgets.settle(db, started.turn, told.usage, told.cost, now)
+            told = replace(told, warnings=told.warnings + near)
+            turn = turns.complete(db, started.turn.id, answer.row, last, told, now)
             outbox.put_answer(db, draft, state, now, closing=closing)
+            settling.warn(db, near, started.address, now)
             return turn
 
         return await self._persist.must(commit)
 
     async def _fail(
-        self, started: Started, began: float, why: str, code: str, *, exc: BaseException | None = None, **facts: str
+        self,
+        started: Started,
+        began: float,
+        why: str,
+        code: str,
+        *,
+        ending: Ending = Ending(),  # noqa: B008
+        exc: BaseException | None = None,
+        **facts: str,
     ) -> None:
         closing = phrases.ANSWERED_BELOW if self._notifies(started, began) else None
         try:
-            await self._persist.must(lambda db: fail(db, started, why, self._clock.now(), closing=closing))
+            await self._persist.must(lambda db: fail(db, started, why, self._clock.now(), ending, closing=closing))
         except GONE:
             return
         self._delivery.kick(started.address.place)
@@ -286,88 +339,3 @@ async def _listen(run: Run, answer: Answer) -> Done | None:
                 return event
             await answer.take(event)
     return None
-
-
-def begin(db: Database, items: Sequence[int], now: Micros) -> Started | None:
-    """Start a turn for those of the messages that still wait; None if none does."""
-    waiting = inbox.get(db, items)
-    if not waiting:
-        return None
-    text = "\n".join(item.text for item in waiting)
-    instruction = Instruction(
-        messages=_user_messages(db, waiting),
-        summary=summary(text),
-        created_by=waiting[0].person,
-    )
-    agent_id = _agent_of(db, waiting[0])
-    session, turn = turns.begin(db, agent_id, waiting, instruction, now)
-    if turn.seq == 1 and session.title is None:
-        session = sessions.patch(db, agent_id, session.key, SessionPatch(title=title_of(text)))
-    opened = turn.seq == 1 and waiting[0].session is None
-    return Started(session=session, turn=turn, address=waiting[-1].address, opened=opened, files=_have_files(waiting))
-
-
-def resume(db: Database, turn: int) -> Started:
-    """Count the attempt, and find what the one before it had begun."""
-    again = turns.start_again(db, turn)
-    growing = turns.growing(db, turn)
-    return Started(
-        session=by_number(db, again.session),
-        turn=again,
-        address=address_of(db, turn),
-        row=growing[-1].id if growing else None,
-        preview=outbox.preview_of(db, turn),
-        files=_have_files(inbox.of_turn(db, turn)),
-    )
-
-
-def _have_files(items: Sequence[InboxItem]) -> bool:
-    return any(item.about.attachments for item in items)
-
-
-def fail(db: Database, started: Started, why: str, now: Micros, *, closing: str | None = None) -> Turn:
-    """End a turn as failed, in the history and visibly where it was asked."""
-    note = phrases.NOTE_FAILED.format(why=why)
-    turn = turns.fail(db, started.turn.id, note, Ending(errors=(why,)), now)
-    text = phrases.FAILED.format(why=why[:1].upper() + why[1:])
-    draft = Draft(address=started.address, text=text, turn=turn.id)
-    outbox.put_answer(db, draft, OutboxState.READY, now, closing=closing)
-    return turn
-
-
-def _agent_of(db: Database, item: InboxItem) -> str:
-    """Who answers: a message meant for one session goes with it, also to another agent."""
-    return (item.key if item.session is None else by_number(db, item.session).key).agent_id
-
-
-def address_of(db: Database, turn: int) -> Address:
-    """The frozen address of the last message that a turn answers."""
-    return inbox.of_turn(db, turn)[-1].address
-
-
-def summary(text: str) -> str:
-    return text[:SUMMARY]
-
-
-def title_of(text: str) -> str | None:
-    """The first line of what was asked, short enough for a list."""
-    line = " ".join(text.strip()[:SUMMARY].partition("\n")[0].split())
-    return (line if len(line) <= TITLE else f"{line[: TITLE - 1].rstrip()}…") or None
-
-
-def _user_messages(db: Database, waiting: Sequence[InboxItem]) -> tuple[NewMessage, ...]:
-    """What people said, each with who said it; the first one with what was overheard before it."""
-    heard = overheard.take(db, waiting[0].key)
-    return tuple(
-        NewMessage(
-            role=Role.USER,
-            content=Text(item.text),
-            public_id=item.message_id,
-            metadata=attribution.metadata(
-                item,
-                None if item.person is None else people.get(db, item.person),
-                heard if number == 0 else (),
-            ),
-        )
-        for number, item in enumerate(waiting)
-    )

@@ -31,6 +31,7 @@ class Reason(StrEnum):
     NO_AGENT = "no_agent"
     EMPTY = "empty"
     LANE_FULL = "lane_full"
+    BUDGET = "budget"
 
     @property
     def sentence(self) -> str:
@@ -50,6 +51,7 @@ _SENTENCES = {
     Reason.NO_AGENT: "no binding matches and there is no default agent",
     Reason.EMPTY: "the message has no text",
     Reason.LANE_FULL: "too many messages are already waiting in this conversation",
+    Reason.BUDGET: "the budget for it is spent",
 }
 
 

@@ -35,19 +35,35 @@ TrunklineError
 │   ├── BackupRefused
 │   └── BackupExists
 ├── UnknownAgent
+├── UnknownBudget
+├── BadAllowance
 ├── UnknownCommand
 ├── UnknownAccount
 ├── DiskLow
 ├── Stopping
 ├── AgentFailed
+│   └── ModelFailed            a language model; what was spent on the attempt is known
+│       ├── AnswerCut
+│       ├── EmptyAnswer
+│       ├── AnswerRefused
+│       ├── KeyRefused
+│       ├── OutOfCredit
+│       ├── ContextExceeded
+│       ├── RateLimited
+│       ├── ModelUnknown
+│       ├── ProviderDown
+│       ├── ModelStalled
+│       ├── RequestRefused
+│       └── ToolNotOffered
 ├── TurnTimedOut
+├── SummaryUseless
 ├── ChannelSilent
 └── DeliveryFailed
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class TrunklineError(Exception):
@@ -264,6 +280,16 @@ class UnknownAgent(TrunklineError):
     message = "There is no agent called {agent!r}. Configured: {known}."
 
 
+class UnknownBudget(TrunklineError):
+    code = "unknown_budget"
+    message = "There is no budget called {budget!r}. Configured: {known}."
+
+
+class BadAllowance(TrunklineError):
+    code = "bad_allowance"
+    message = "Nothing was allowed: {why}."
+
+
 class UnknownCommand(TrunklineError):
     code = "unknown_command"
     message = "{text!r} is no command: they begin with a slash, and /help lists them."
@@ -296,9 +322,108 @@ class AgentFailed(TrunklineError):
         super().__init__(why=why)
 
 
+class ModelFailed(AgentFailed):
+    """A language model gave no answer. `why` holds an id under which the log has the provider's own words."""
+
+    code = "model_failed"
+    #: Whether another model may do better.
+    elsewhere: ClassVar[bool] = False
+
+    def __init__(self, why: str, *, detail: str = "") -> None:
+        #: Tokens that were used all the same, as the fields of a usage; empty if the provider told nothing.
+        self.spent: dict[str, Any] = {}
+        super().__init__(why, detail=detail)
+
+
+class AnswerCut(ModelFailed):
+    """The stream ended without its closing event, or in the middle of one."""
+
+    code = "answer_cut"
+    message = "The model's answer broke off: {why}"
+    elsewhere = True
+
+
+class EmptyAnswer(ModelFailed):
+    code = "empty_answer"
+    message = "The model said nothing: {why}"
+
+
+class AnswerRefused(ModelFailed):
+    """By the model itself, or by a content filter."""
+
+    code = "answer_refused"
+    message = "The model would not answer: {why}"
+
+
+class KeyRefused(ModelFailed):
+    code = "key_refused"
+    message = "The provider refused the key: {why}"
+
+
+class OutOfCredit(ModelFailed):
+    code = "out_of_credit"
+    message = "The provider's account is used up: {why}"
+
+
+class ContextExceeded(ModelFailed):
+    """The conversation is longer than the model can read. A compaction may help."""
+
+    code = "context_exceeded"
+    message = "The conversation is too long for the model: {why}"
+    #: Part of the answer has been seen already.
+    begun = False
+
+
+class RateLimited(ModelFailed):
+    code = "rate_limited"
+    message = "The provider limits the requests: {why}"
+    elsewhere = True
+
+
+class ModelUnknown(ModelFailed):
+    code = "model_unknown"
+    message = "The provider does not know the model: {why}"
+    elsewhere = True
+
+
+class ProviderDown(ModelFailed):
+    code = "provider_down"
+    message = "The provider has trouble: {why}"
+    elsewhere = True
+
+
+class ModelStalled(ModelFailed):
+    """Nothing came for too long."""
+
+    code = "model_stalled"
+    message = "The model went silent: {why}"
+    elsewhere = True
+
+
+class RequestRefused(ModelFailed):
+    """The provider finds fault with the request itself."""
+
+    code = "request_refused"
+    message = "The provider refused the request: {why}"
+
+
+class ToolNotOffered(ModelFailed):
+    """All that the model did was to call a tool that it was not given."""
+
+    code = "tool_not_offered"
+    message = "The model called a tool that it does not have: {why}"
+
+
 class TurnTimedOut(TrunklineError):
     code = "turn_timed_out"
     message = "The agent took longer than {seconds:g} seconds and was stopped."
+
+
+class SummaryUseless(TrunklineError):
+    """A compaction came to nothing; the history is as it was."""
+
+    code = "summary_useless"
+    message = "No summary was made: {why}."
 
 
 class ChannelSilent(TrunklineError):

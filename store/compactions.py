@@ -31,9 +31,11 @@ def record(
         f" VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING {_COLUMNS}",
         (session, strategy, through_seq, clean(summary), *tokens, when),
     ).fetchone()
+    # While a turn runs its message has been accepted already: the session is active.
     db.execute(
-        "UPDATE sessions SET compaction_count = compaction_count + 1, last_compaction_at = ?,"
-        " status = CASE status WHEN 'active' THEN 'compacted' ELSE status END WHERE id = ?",
+        "UPDATE sessions SET compaction_count = compaction_count + 1, last_compaction_at = ?1,"
+        " status = CASE WHEN status = 'active' AND NOT EXISTS (SELECT 1 FROM turns WHERE turns.session = ?2"
+        " AND turns.status = 'pending') THEN 'compacted' ELSE status END WHERE id = ?2",
         (when, session),
     )
     return _compaction(row)
@@ -44,6 +46,20 @@ def in_force(db: sqlite3.Connection, session: int, *, leaves_out: bool | None = 
     kind = {None: "", True: " AND strategy <> 'trim_tools'", False: " AND strategy = 'trim_tools'"}[leaves_out]
     row = db.execute(
         f"SELECT {_COLUMNS} FROM compactions WHERE session = ? AND undone_at IS NULL{kind} ORDER BY id DESC LIMIT 1",
+        (session,),
+    ).fetchone()
+    return None if row is None else _compaction(row)
+
+
+def base(db: sqlite3.Connection, session: int) -> Compaction | None:
+    """What the next summary starts from.
+
+    Messages that a window left out were never summarised: it goes back to where the last summary, or a clean start,
+    ended.
+    """
+    row = db.execute(
+        f"SELECT {_COLUMNS} FROM compactions WHERE session = ? AND undone_at IS NULL"
+        " AND strategy NOT IN ('window', 'trim_tools') ORDER BY id DESC LIMIT 1",
         (session,),
     ).fetchone()
     return None if row is None else _compaction(row)

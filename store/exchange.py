@@ -166,8 +166,9 @@ def _insert_turn(
     db.execute(
         "INSERT INTO turns (id, public_id, mode, conversation_id, created_by, attempts, first_message, last_message,"
         " instruction_summary, answer_summary, model, input_tokens, output_tokens, usage_source, warnings, errors,"
-        " created_at, response_received_at, status_at)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " created_at, response_received_at, status_at, agent, chat, cached_tokens, reasoning_tokens, cost, response_id,"
+        " previous_response_id, chain_expires_at, reserved_tokens, reserved_cost)"
+        f" VALUES ({', '.join('?' * 29)})",
         (
             number,
             public_id,
@@ -188,6 +189,16 @@ def _insert_turn(
             line.createdAt,
             line.responseReceivedAt,
             line.statusAt,
+            line.agent,
+            line.chat,
+            line.cachedTokens,
+            line.reasoningTokens,
+            line.cost,
+            line.responseId,
+            line.previousResponseId,
+            line.chainExpiresAt,
+            line.reservedTokens,
+            line.reservedCost,
         ),
     )
     if line.status is not TurnStatus.PENDING:

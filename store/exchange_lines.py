@@ -18,7 +18,9 @@ from store.ids import seq_of
 from store.records import Compaction, Message, Role, Session, Status, Turn, TurnStatus
 
 FORMAT: Literal["trunkline-session"] = "trunkline-session"
-VERSION: Literal[1] = 1
+#: The first version had neither buckets nor cost nor chains.
+VERSIONS = (1, 2)
+VERSION: Literal[2] = 2
 
 #: The public id and the name of each person by number.
 People = dict[int, tuple[str, str]]
@@ -38,7 +40,7 @@ class Line(BaseModel):
 class Header(Line):
     type: Literal["header"] = "header"
     format: Literal["trunkline-session"] = FORMAT
-    version: Literal[1] = VERSION
+    version: Literal[1, 2] = VERSION
     #: How many lines of each kind follow, so that a file that was cut off is recognised.
     people: Count
     turns: Count
@@ -103,6 +105,16 @@ class TurnLine(Line):
     createdAt: Micros
     responseReceivedAt: Micros | None
     statusAt: Micros
+    agent: str | None = None
+    chat: str | None = None
+    cachedTokens: Large | None = None
+    reasoningTokens: Large | None = None
+    cost: Large | None = None
+    responseId: str | None = None
+    previousResponseId: str | None = None
+    chainExpiresAt: Micros | None = None
+    reservedTokens: Large | None = None
+    reservedCost: Large | None = None
 
     @model_validator(mode="after")
     def _is_a_life(self) -> TurnLine:
@@ -205,6 +217,16 @@ def of_turn(turn: Turn, names: People) -> dict[str, Json]:
         "createdAt": turn.created_at,
         "responseReceivedAt": turn.response_received_at,
         "statusAt": turn.status_at,
+        "agent": turn.agent,
+        "chat": turn.chat,
+        "cachedTokens": turn.usage.cached,
+        "reasoningTokens": turn.usage.reasoning,
+        "cost": turn.cost,
+        "responseId": turn.response_id,
+        "previousResponseId": turn.previous_response_id,
+        "chainExpiresAt": turn.chain_expires_at,
+        "reservedTokens": turn.reserved_tokens,
+        "reservedCost": turn.reserved_cost,
     }
 
 

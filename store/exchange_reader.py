@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 from routing.errors import BadImport
 from store.exchange_lines import (
     FORMAT,
-    VERSION,
+    VERSIONS,
     CompactionLine,
     Header,
     Line,
@@ -106,8 +106,9 @@ class Reader:
         if value.get("format") != FORMAT:
             raise self._bad("this is not an export of a Trunkline session")
         version = value.get("version")
-        if version != VERSION:
-            raise self._bad(f"this export has version {version!r}, and this program knows version {VERSION}")
+        if version not in VERSIONS:
+            known = " and ".join(map(str, VERSIONS))
+            raise self._bad(f"this export has version {version!r}, and this program knows versions {known}")
         return self._valid(value, Header)
 
     def _take(self, value: dict[str, object]) -> None:
@@ -165,12 +166,15 @@ class Reader:
         if message.content.get("partial") and not pending:
             raise self._bad("a text of a turn that has ended cannot grow")
 
+    def _sum(self, *names: str) -> int:
+        return sum(getattr(turn, name) or 0 for turn in self._turns for name in names)
+
     def _check(self, session: SessionLine) -> None:
         """What is true of every session."""
         known = {person.id for person in self._people}
         named = {session.person, *(turn.createdBy for turn in self._turns), *(one[0] for one in session.participants)}
         last = len(self._messages)
-        sums = tuple(sum(getattr(turn, name) or 0 for turn in self._turns) for name in ("inputTokens", "outputTokens"))
+        sums = (self._sum("inputTokens", "cachedTokens"), self._sum("outputTokens", "reasoningTokens"))
         moments = [message.changedAt for message in self._messages] + [turn.statusAt for turn in self._turns]
         made = [compaction.createdAt for compaction in self._compactions]
         ids = [session.id, *(turn.id for turn in self._turns), *(message.id for message in self._messages)]

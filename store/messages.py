@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from routing.errors import UnknownMessage
@@ -12,6 +12,9 @@ from store import sessions
 from store.content import Content, Json, clean, encode, to_json
 from store.ids import Micros, new_id, pack, span
 from store.records import Message, NewMessage, Role
+
+#: Values in one query.
+_AT_ONCE = 500
 
 _ROLES = {role.value: role for role in Role}
 _COLUMNS = "id, public_id, turn, role, content, tool_calls, tool_call_id, token_count, metadata, timestamp, changed_at"
@@ -32,6 +35,17 @@ def append_messages(
     """Append to an agent's own session, in order, all or none."""
     session = sessions.for_agent(db, agent, key)
     return append(db, session.id, messages, now)
+
+
+def existing(db: sqlite3.Connection, public_ids: Iterable[str]) -> set[str]:
+    """Those of the messages that are still there."""
+    wanted = sorted(public_ids)
+    found: set[str] = set()
+    for start in range(0, len(wanted), _AT_ONCE):
+        some = wanted[start : start + _AT_ONCE]
+        marks = ", ".join("?" * len(some))
+        found.update(row[0] for row in db.execute(f"SELECT public_id FROM messages WHERE public_id IN ({marks})", some))
+    return found
 
 
 def get_history(
@@ -94,6 +108,15 @@ def changed_since(db: sqlite3.Connection, session: int, since: Micros) -> list[M
         f"SELECT {_COLUMNS} FROM messages WHERE session = ? AND changed_at > ?", (session, since)
     ).fetchall()
     return sorted((_message(row) for row in rows), key=lambda message: message.seq)
+
+
+def untouched(db: sqlite3.Connection, session: int, through: int, since: Micros) -> bool:
+    """Whether no message up to `through` was changed after a moment."""
+    row = db.execute(
+        "SELECT 1 FROM messages WHERE session = ? AND changed_at > ? AND id <= ? LIMIT 1",
+        (session, since, pack(session, through)),
+    ).fetchone()
+    return row is None
 
 
 def between(db: sqlite3.Connection, session: int, first_seq: int, last_seq: int) -> list[Message]:

@@ -79,6 +79,34 @@ class Usage:
     #: `provider` as reported, or `estimated`.
     source: str | None = None
 
+    @property
+    def total_input(self) -> int | None:
+        return _sum(self.input, self.cached)
+
+    @property
+    def total_output(self) -> int | None:
+        return _sum(self.output, self.reasoning)
+
+    @property
+    def total(self) -> int | None:
+        return _sum(self.total_input, self.total_output)
+
+    def plus(self, other: Usage) -> Usage:
+        """Both together; a sum with an estimate in it is one."""
+        return Usage(
+            input=_sum(self.input, other.input),
+            cached=_sum(self.cached, other.cached),
+            output=_sum(self.output, other.output),
+            reasoning=_sum(self.reasoning, other.reasoning),
+            source=min(filter(None, (self.source, other.source)), default=None),
+        )
+
+
+def _sum(*counts: int | None) -> int | None:
+    """What is known of a sum; None if nothing is."""
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
@@ -179,6 +207,19 @@ class Turn:
     created_at: Micros
     response_received_at: Micros | None
     status_at: Micros
+    #: Who answers; None on turns from before this was kept.
+    agent: str | None = None
+    #: The group or channel in which it was asked, as `platform:id`; None in a direct chat.
+    chat: str | None = None
+    #: Millionths of a US dollar; None where there is no price.
+    cost: int | None = None
+    #: What the provider calls the answer, the one that it followed, and until when it can be followed.
+    response_id: str | None = None
+    previous_response_id: str | None = None
+    chain_expires_at: Micros | None = None
+    #: What a budget held back for it while it ran.
+    reserved_tokens: int | None = None
+    reserved_cost: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

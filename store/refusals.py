@@ -26,13 +26,16 @@ class Refusal:
 
 
 def record(db: sqlite3.Connection, message: Inbound, reason: str, now: Micros) -> None:
-    address = message.address
+    note(db, message.address, message.sender.id, reason, now)
+
+
+def note(db: sqlite3.Connection, address: Address, sender: str, reason: str, now: Micros) -> None:
     values = (
         address.channel,
         address.account,
         address.chat,
         address.thread,
-        message.sender.id,
+        sender,
         address.reply_to,
     )
     number = db.execute(

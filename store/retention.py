@@ -72,7 +72,8 @@ def _boundary(db: sqlite3.Connection, session: int, keep: int) -> tuple[int, int
     """The last message that stays, and how many turns go with how many tokens: a turn goes whole, or stays."""
     turns = spent_in = spent_out = 0
     newest_first = db.execute(
-        "SELECT first_message, last_message, input_tokens, output_tokens FROM turns WHERE id BETWEEN ? AND ?"
+        "SELECT first_message, last_message, coalesce(input_tokens, 0) + coalesce(cached_tokens, 0),"
+        " coalesce(output_tokens, 0) + coalesce(reasoning_tokens, 0) FROM turns WHERE id BETWEEN ? AND ?"
         " ORDER BY id DESC",
         span(session),
     )
@@ -81,7 +82,7 @@ def _boundary(db: sqlite3.Connection, session: int, keep: int) -> tuple[int, int
             break
         keep = min(keep, first - 1)
         turns += 1
-        spent_in += tokens_in or 0
-        spent_out += tokens_out or 0
+        spent_in += tokens_in
+        spent_out += tokens_out
     newest_first.close()
     return keep, turns, spent_in, spent_out

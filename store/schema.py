@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from store import platform_schema, search_schema
+from store import compaction_schema, model_schema, platform_schema, search_schema
 
 #: What stands where a forgotten person's words stood.
 REMOVED = "[removed]"
@@ -236,16 +236,19 @@ STEPS = (
     ),
     Step("m002_search", up=search_schema.UP, down=search_schema.DOWN),
     Step("m003_platforms", up=platform_schema.UP, down=platform_schema.DOWN),
+    Step("m004_models", up=model_schema.UP, down=model_schema.DOWN),
+    Step("m005_compaction", up=compaction_schema.UP, down=compaction_schema.DOWN),
 )
 
 
 def _other_columns(row: str) -> str:
     """All of a turn but what was asked."""
+    later = ", ".join(f"{row}.{name}" for name in model_schema.TURN_COLUMNS)
     return (
         f"({row}.id, {row}.public_id, {row}.status, {row}.mode, {row}.conversation_id, {row}.created_by, "
         f"{row}.attempts, {row}.first_message, {row}.last_message, {row}.answer_summary, {row}.model, "
         f"{row}.input_tokens, {row}.output_tokens, {row}.usage_source, {row}.warnings, {row}.errors, "
-        f"{row}.created_at, {row}.response_received_at, {row}.status_at)"
+        f"{row}.created_at, {row}.response_received_at, {row}.status_at, {later})"
     )
 
 

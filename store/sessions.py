@@ -289,7 +289,7 @@ def close_turn(
         " total_input_tokens = total_input_tokens + ?2, total_output_tokens = total_output_tokens + ?3,"
         " last_model = coalesce(?4, last_model), updated_at = max(?5, updated_at + max(?1, 1)) WHERE id = ?6"
         " RETURNING last_seq, updated_at",
-        (count, usage.input or 0, usage.output or 0, model, now, session),
+        (count, usage.total_input or 0, usage.total_output or 0, model, now, session),
     ).fetchone()
     return row[0], row[1]
 

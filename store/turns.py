@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from routing.errors import SessionEnded, TurnEnded, TurnRunning, UnknownTurn, WrongAgent
 from store import inbox, messages, sessions
@@ -16,7 +16,8 @@ from store.records import InboxItem, Message, NewMessage, Role, Session, Status,
 _COLUMNS = (
     "id, public_id, status, mode, conversation_id, created_by, attempts, first_message, last_message,"
     " instruction_summary, answer_summary, model, input_tokens, output_tokens, usage_source, warnings, errors,"
-    " created_at, response_received_at, status_at"
+    " created_at, response_received_at, status_at, agent, chat, cached_tokens, reasoning_tokens, cost, response_id,"
+    " previous_response_id, chain_expires_at, reserved_tokens, reserved_cost"
 )
 
 
@@ -31,6 +32,11 @@ class Instruction:
     conversation_id: str | None = None
     model: str | None = None
     warnings: tuple[str, ...] = ()
+    #: The group or channel in which it was asked.
+    chat: str | None = None
+    #: What a budget holds back until the turn has ended.
+    reserved_tokens: int | None = None
+    reserved_cost: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +48,11 @@ class Ending:
     warnings: tuple[str, ...] = ()
     model: str | None = None
     usage: Usage = Usage()
+    #: Millionths of a US dollar.
+    cost: int | None = None
+    response_id: str | None = None
+    previous_response_id: str | None = None
+    chain_expires_at: Micros | None = None
 
 
 def begin(
@@ -75,8 +86,9 @@ def add(db: sqlite3.Connection, session: int, instruction: Instruction, now: Mic
     turn = pack(session, seq)
     row = db.execute(
         "INSERT INTO turns (id, public_id, mode, conversation_id, created_by, first_message, last_message,"
-        " instruction_summary, model, warnings, created_at, status_at)"
-        f" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING {_COLUMNS}",
+        " instruction_summary, model, warnings, created_at, status_at, agent, chat, reserved_tokens, reserved_cost)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, (SELECT agent_id FROM sessions WHERE id = ?), ?, ?, ?)"
+        f" RETURNING {_COLUMNS}",
         (
             turn,
             new_id(),
@@ -90,18 +102,32 @@ def add(db: sqlite3.Connection, session: int, instruction: Instruction, now: Mic
             to_json(instruction.warnings),
             when,
             when,
+            session,
+            None if instruction.chat is None else clean(instruction.chat),
+            instruction.reserved_tokens,
+            instruction.reserved_cost,
         ),
     ).fetchone()
     messages.insert(db, session, instruction.messages, last_seq, when, turn)
     return _turn(row)
 
 
-def progress(db: sqlite3.Connection, turn: int, row: int | None, role: Role, content: Content, now: Micros) -> int:
+def progress(
+    db: sqlite3.Connection,
+    turn: int,
+    row: int | None,
+    role: Role,
+    content: Content,
+    now: Micros,
+    *,
+    tool_call_id: str | None = None,
+) -> int:
     """Write a message of a running turn: a new row, or the next state of one that grows. Returns the row."""
     require_pending(db, turn)
     session = session_of(turn)
     if row is None:
-        return messages.append(db, session, [NewMessage(role=role, content=content)], now, turn)[0].id
+        new = NewMessage(role=role, content=content, tool_call_id=tool_call_id)
+        return messages.append(db, session, [new], now, turn)[0].id
     _, when = sessions.advance(db, session, 0, now)
     messages.replace(db, row, content, when)
     return row
@@ -179,6 +205,30 @@ def get(db: sqlite3.Connection, turn: int) -> Turn:
     return _turn(row)
 
 
+def by_seq(db: sqlite3.Connection, session: int, seq: int) -> Turn | None:
+    row = db.execute(f"SELECT {_COLUMNS} FROM turns WHERE id = ?", (pack(session, seq),)).fetchone()
+    return None if row is None else _turn(row)
+
+
+def said(db: sqlite3.Connection, turn: int) -> list[Message]:
+    """What the agent wrote in a turn that runs, in this attempt."""
+    found = get(db, turn)
+    session = sessions.by_number(db, found.session)
+    rows = messages.between(db, found.session, found.last_message + 1, session.last_seq)
+    return [row for row in rows if row.turn == turn and row.role is Role.AGENT and not row.superseded]
+
+
+def reported(db: sqlite3.Connection, whose: str, model: str, limit: int) -> list[Turn]:
+    """The newest answers of a model whose tokens its provider counted, among an agent's last turns."""
+    rows = db.execute(
+        f"SELECT {_COLUMNS} FROM (SELECT * FROM turns INDEXED BY turns_by_agent WHERE agent = ?"
+        " ORDER BY created_at DESC LIMIT 100) WHERE model = ? AND usage_source = 'provider' AND status = 'completed'"
+        " AND output_tokens > 0 LIMIT ?",
+        (whose, model, limit),
+    ).fetchall()
+    return [_turn(row) for row in rows]
+
+
 def find(db: sqlite3.Connection, session: int, name: str) -> Turn:
     """A turn of a session by its public id, its sequence number, or `last`."""
     first, last = span(session)
@@ -226,13 +276,15 @@ def _end(
     now: Micros,
 ) -> Turn:
     """The turn's last messages, its tokens and its status, at one moment."""
+    ending = _counted_once(db, before, ending)
     usage = ending.usage
     answer = ending.answer_summary if status is TurnStatus.COMPLETED else None
     last_seq, when = sessions.close_turn(db, before.session, len(last), usage, ending.model, now)
     messages.insert(db, before.session, last, last_seq, when, before.id)
     row = db.execute(
         "UPDATE turns SET status = ?, answer_summary = ?, model = coalesce(?, model), input_tokens = ?,"
-        " output_tokens = ?, usage_source = ?, warnings = ?, errors = ?, last_message = ?,"
+        " output_tokens = ?, cached_tokens = ?, reasoning_tokens = ?, usage_source = ?, cost = ?, response_id = ?,"
+        " previous_response_id = ?, chain_expires_at = ?, warnings = ?, errors = ?, last_message = ?,"
         f" response_received_at = ?, status_at = ? WHERE id = ? RETURNING {_COLUMNS}",
         (
             status,
@@ -240,7 +292,13 @@ def _end(
             ending.model,
             usage.input,
             usage.output,
+            usage.cached,
+            usage.reasoning,
             usage.source,
+            ending.cost,
+            ending.response_id,
+            ending.previous_response_id,
+            ending.chain_expires_at,
             to_json(before.warnings + ending.warnings),
             to_json(before.errors + ending.errors),
             last_seq,
@@ -251,6 +309,24 @@ def _end(
     ).fetchone()
     inbox.finish(db, before.id)
     return _turn(row)
+
+
+def _counted_once(db: sqlite3.Connection, before: Turn, ending: Ending) -> Ending:
+    """A report that came with an earlier turn of the session already costs nothing more.
+
+    The id alone is no proof: some servers draw theirs from a thousand numbers. The same one with the same counts is.
+    """
+    usage = ending.usage
+    if ending.response_id is None or usage.source != "provider":
+        return ending
+    again = db.execute(
+        "SELECT 1 FROM turns WHERE response_id = ? AND id >> 32 = ? AND id <> ? AND status <> 'pending'"
+        " AND (input_tokens, cached_tokens, output_tokens, reasoning_tokens) IS (?, ?, ?, ?)",
+        (ending.response_id, before.session, before.id, usage.input, usage.cached, usage.output, usage.reasoning),
+    ).fetchone()
+    if again is None:
+        return ending
+    return replace(ending, usage=Usage(input=0, output=0, source=usage.source), cost=0)
 
 
 def _turn(row: tuple[Json, ...]) -> Turn:
@@ -269,12 +345,20 @@ def _turn(row: tuple[Json, ...]) -> Turn:
         instruction_summary=row[9],
         answer_summary=row[10],
         model=row[11],
-        usage=Usage(input=row[12], output=row[13], source=row[14]),
+        usage=Usage(input=row[12], cached=row[22], output=row[13], reasoning=row[23], source=row[14]),
         warnings=_list(row[15]),
         errors=_list(row[16]),
         created_at=row[17],
         response_received_at=row[18],
         status_at=row[19],
+        agent=row[20],
+        chat=row[21],
+        cost=row[24],
+        response_id=row[25],
+        previous_response_id=row[26],
+        chain_expires_at=row[27],
+        reserved_tokens=row[28],
+        reserved_cost=row[29],
     )
 
 

@@ -86,7 +86,7 @@ def test_pyproject_declares_the_command(pyproject: dict[str, Any]) -> None:
 
 
 @pytest.mark.req("CARD-15")
-@pytest.mark.parametrize("lock", ["run", "dev"])
+@pytest.mark.parametrize("lock", ["run", "dev", "local"])
 def test_lock_holds_what_pyproject_declares(checkout: Path, pyproject: dict[str, Any], lock: str) -> None:
     declared = list(pyproject["project"]["dependencies"])
     if lock == "dev":
@@ -101,7 +101,7 @@ def test_locks_agree(checkout: Path) -> None:
     assert run.items() <= dev.items()
 
 
-@pytest.mark.parametrize("lock", ["run", "dev"])
+@pytest.mark.parametrize("lock", ["run", "dev", "local"])
 def test_lock_names_no_place(checkout: Path, lock: str) -> None:
     text = (checkout / "requirements" / f"{lock}.txt").read_text()
     assert not re.search(r"://|index-url|find-links|trusted-host|file:|(^|\s)/", text)

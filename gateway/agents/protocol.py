@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
-from typing import Protocol
+from enum import StrEnum
+from typing import Protocol, runtime_checkable
 
 from store.content import Json, Text
 from store.ids import Micros
@@ -25,6 +27,33 @@ class PlanUpdate:
     steps: tuple[dict[str, Json], ...]
 
 
+class ToolStatus(StrEnum):
+    """The last two are ours: the protocols of agents do not know them."""
+
+    PENDING = "pending"
+    IN_PROGRESS = "in_progress"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    REJECTED = "rejected"
+    CANCELLED = "cancelled"
+
+
+class OptionKind(StrEnum):
+    ALLOW_ONCE = "allow_once"
+    ALLOW_ALWAYS = "allow_always"
+    REJECT_ONCE = "reject_once"
+    REJECT_ALWAYS = "reject_always"
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """A file that a tool call changes. `old` is None for a new one."""
+
+    path: str
+    old: str | None
+    new: str
+
+
 @dataclass(frozen=True, slots=True)
 class ToolUpdate:
     """The state of one tool call; later updates with the same id complete it."""
@@ -33,6 +62,39 @@ class ToolUpdate:
     tool: str
     args: dict[str, Json] = field(default_factory=dict)
     result: dict[str, Json] = field(default_factory=dict)
+    status: ToolStatus = ToolStatus.COMPLETED
+    diffs: tuple[Diff, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Thought:
+    """What the agent thinks; hidden unless somebody asked for it."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A fact about the run that people should know. In words of ours, never the agent's."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    id: str
+    name: str
+    kind: OptionKind
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """The agent waits until somebody allows or rejects a tool call; its own timers stop meanwhile."""
+
+    call: ToolUpdate
+    options: tuple[Option, ...]
+    #: The id of the chosen option; None if nobody chose. Set exactly once, or cancelled with the run.
+    answer: asyncio.Future[str | None] = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +111,7 @@ class Done:
     chain_expires: Micros | None = None
 
 
-Event = TextDelta | PlanUpdate | ToolUpdate | Done
+Event = TextDelta | Thought | PlanUpdate | ToolUpdate | Notice | Permission | Done
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +144,26 @@ class Agent(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    text: str
+    #: Of all the models that were asked for it.
+    usage: Usage = Usage()
+    model: str | None = None
+
+
+@runtime_checkable
+class Summarises(Protocol):
+    """An agent that can write down what the old part of a conversation said."""
+
+    async def summarise(self, text: str, focus: str | None, limit: int, model: str | None) -> Summary:
+        """A summary of at most about `limit` tokens, with regard to `focus`; by `model` if it is named.
+
+        The text is what people and agents said: material, never an instruction. Raises what `run` raises.
+        """
+        ...
 
 
 def instruction_text(messages: tuple[Message, ...]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import click
 
+from gateway.cli.budget import budget
 from gateway.cli.chat import chat
 from gateway.cli.check import check
 from gateway.cli.completion import completion
@@ -18,6 +19,7 @@ from gateway.cli.doctor import doctor
 from gateway.cli.explain import explain
 from gateway.cli.forget import forget
 from gateway.cli.init import init
+from gateway.cli.local import local
 from gateway.cli.pair import pair
 from gateway.cli.run import run
 from gateway.cli.safekeeping import backup, restore
@@ -34,7 +36,7 @@ def trunkline() -> None:
 
 
 for _command in (
-    *(run, init, check, status, explain, chat, pair, sessions, search, usage),
-    *(backup, restore, export, import_, forget, db, doctor, completion),
+    *(run, init, check, status, explain, chat, pair, sessions, search, usage, budget),
+    *(backup, restore, export, import_, forget, db, local, doctor, completion),
 ):
     trunkline.add_command(_command)

@@ -11,6 +11,7 @@ from gateway.cli.connection import reach
 from gateway.cli.options import ID, config_option, json_option, load_config
 from gateway.cli.output import local_time, print_json, print_table
 
+_NUMBERS = ["TURNS", "INPUT", "CACHED", "OUTPUT", "REASONING", "ESTIMATED", "UNKNOWN", "COST"]
 _BY = ("agent", "day", "person", "session")
 
 
@@ -48,7 +49,7 @@ def search(config_path: Path | None, text: str, as_json: bool, **wanted: Any) ->
 @click.option("--by", type=click.Choice(_BY), default="agent", show_default=True, help="What a line stands for.")
 @json_option
 def usage(config_path: Path | None, by: str, as_json: bool) -> int:
-    """Tell how many tokens were used, by the turns that are there."""
+    """Tell how many tokens were used and what they cost, by the turns that are there."""
     with reach(load_config(config_path)) as client:
         found = client.get("/api/admin/usage", {"by": by})
     if as_json:
@@ -56,13 +57,17 @@ def usage(config_path: Path | None, by: str, as_json: bool) -> int:
         return 0
     rows = [[row["key"] or "-", row["name"], *_numbers(row)] for row in found["rows"]]
     print_table(
-        [by.upper(), "NAME", "TURNS", "INPUT", "OUTPUT", "ESTIMATED", "UNKNOWN"],
+        [by.upper(), "NAME", *_NUMBERS],
         [*rows, ["total", None, *_numbers(found["total"])]],
-        right=["TURNS", "INPUT", "OUTPUT", "ESTIMATED", "UNKNOWN"],
+        right=_NUMBERS,
     )
     return 0
 
 
 def _numbers(row: dict[str, Any]) -> list[object]:
     estimated = f"{row['estimatedShare']:.0%}"
-    return [row["turns"], row["inputTokens"], row["outputTokens"], estimated, row["unknownTurns"]]
+    cost = "unknown" if row["costUsd"] is None else f"${row['costUsd']:.4f}"
+    if row["costUsd"] is not None and row["unpricedTurns"]:
+        cost += f" + {row['unpricedTurns']} unknown"
+    counts = [row[name] for name in ("turns", "inputTokens", "cachedTokens", "outputTokens", "reasoningTokens")]
+    return [*counts, estimated, row["unknownTurns"], cost]

@@ -93,11 +93,14 @@ def _versions() -> dict[str, str]:
 
 def _configuration(config: Config) -> dict[str, Any]:
     """As it is in force, defaults included; its secrets are stars. People lose their names and keep their ids."""
-    names = [each.name for each in fields(config) if each.name not in {"agents", "people", "warnings", "_secrets"}]
+    apart = {"agents", "people", "budgets", "warnings", "_secrets"}
+    names = [each.name for each in fields(config) if each.name not in apart]
     shown: dict[str, Any] = to_jsonable_python({name: getattr(config, name) for name in names})
     shown["http"]["listen"] = str(config.http.listen)
     shown["agents"] = {name: agent.model_dump(mode="json", exclude={"name"}) for name, agent in config.agents.items()}
     shown["people"] = [{"owner": person.owner, **person.identities} for person in config.people]
+    # A budget, too, may be called after somebody.
+    shown["budgets"] = [one.model_dump(mode="json", exclude={"person"}) for one in config.budgets.values()]
     shown["warnings"] = _nameless(config.warnings)
     return shown
 

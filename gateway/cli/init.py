@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar, get_args
+from typing import TypeVar
 
 import click
 import tomli_w
@@ -16,14 +16,18 @@ from pydantic import TypeAdapter, ValidationError
 from gateway.cli.failing import Failure
 from gateway.cli.files import new_file
 from gateway.cli.options import asking, load_config
-from gateway.config import AgentConfig, environment
-from gateway.config.fields import Address, Listen, NumericId
+from gateway.config import environment
+from gateway.config.fields import Address, Listen, NumericId, Url
+from gateway.config.tables import ModelName
 
 T = TypeVar("T")
 _LISTEN = "127.0.0.1:8787"
 _ADDRESS: TypeAdapter[Listen] = TypeAdapter(Address)
 _USER: TypeAdapter[str] = TypeAdapter(NumericId)
-_KINDS: tuple[str, ...] = get_args(AgentConfig.model_fields["kind"].annotation)
+_URL: TypeAdapter[str] = TypeAdapter(Url)
+_MODEL: TypeAdapter[str] = TypeAdapter(ModelName)
+#: What can be set up by a few questions.
+_KINDS = ("builtin", "openai", "local")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +35,9 @@ class Answers:
     data_dir: str
     listen: str
     kind: str
+    base_url: str = ""
+    model: str = ""
+    api_key: str = ""
     telegram: str = ""
     telegram_token: str = ""
     discord: str = ""
@@ -60,6 +67,15 @@ def _token(text: str) -> str:
     return text
 
 
+def _url(text: str) -> str:
+    text = text.strip()
+    return _valid(_URL, text) if text else ""
+
+
+def _model(text: str) -> str:
+    return _valid(_MODEL, text.strip())
+
+
 def _valid(adapter: TypeAdapter[T], text: str) -> T:
     """What the configuration would make of a value, or its own words on why not."""
     try:
@@ -79,6 +95,9 @@ def _valid(adapter: TypeAdapter[T], text: str) -> T:
 @click.option("--data-dir", metavar="DIR", help="Where the database is to be kept.")
 @click.option("--listen", metavar="HOST:PORT", help="Where the page and the API are to be reached.")
 @click.option("--agent", "kind", type=click.Choice(_KINDS), help="Who answers.")
+@click.option("--base-url", metavar="URL", help="The root of the API of a model's server, if it is not OpenAI's.")
+@click.option("--model", metavar="NAME", help="The model that answers.")
+@click.option("--api-key", metavar="KEY", help="The key of the model's API.")
 @click.option("--telegram", metavar="ID", help="Your numeric user id in Telegram.")
 @click.option("--telegram-token", metavar="TOKEN", help="The token of your Telegram bot.")
 @click.option("--discord", metavar="ID", help="Your numeric user id in Discord.")
@@ -94,7 +113,8 @@ def init(config_path: Path | None, yes: bool, force: bool, **given: str | None) 
         answers = _answers(_Asking(given, yes))
     _write(path, render(answers), force)
     option = "" if config_path is None else f" --config {path}"
-    click.echo(f"Wrote {path}. Next: trunkline run{option}")
+    steps = ["trunkline local fetch"] if answers.kind == "local" else []
+    click.echo(f"Wrote {path}. Next: {', then '.join([*steps, f'trunkline run{option}'])}")
     return 0
 
 
@@ -103,17 +123,27 @@ def _answers(ask: _Asking) -> Answers:
     data_dir = ask("data_dir", "Data directory", str(default_dir or ""), _directory)
     listen = ask("listen", "Address of the page and the API", _LISTEN, _listen)
     kind = ask("kind", f"Agent ({', '.join(_KINDS)})", _KINDS[0], _kind)
+    base_url, model, api_key = _language_model(ask) if kind == "openai" else ("", "", "")
     telegram_token, telegram = _platform(ask, "telegram", "Telegram")
     discord_token, discord = _platform(ask, "discord", "Discord")
     return Answers(
         data_dir=data_dir,
         listen=listen,
         kind=kind,
+        base_url=base_url,
+        model=model,
+        api_key=api_key,
         telegram=telegram,
         telegram_token=telegram_token,
         discord=discord,
         discord_token=discord_token,
     )
+
+
+def _language_model(ask: _Asking) -> tuple[str, str, str]:
+    base_url = ask("base_url", "Root of the model's API (empty: OpenAI's)", "", _url)
+    model = ask("model", "Name of the model", "", _model)
+    return base_url, model, ask("api_key", "Key of the API (empty: none)", "", _token)
 
 
 def _platform(ask: _Asking, channel: str, name: str) -> tuple[str, str]:
@@ -180,7 +210,7 @@ def render(answers: Answers) -> str:
 
 {bots}# Who answers. "builtin" needs no key and is no language model: it shows that everything works.
 [agents.main]
-{_lines(kind=answers.kind)}
+{_lines(kind=answers.kind)}{_language_model_lines(answers)}
 # Messages that arrive during an answer: "followup" (each its own turn) or "collect" (together in the next).
 # queue = "collect"
 
@@ -188,6 +218,15 @@ def render(answers: Answers) -> str:
 [people.owner]
 {_lines(**person)}
 """
+
+
+def _language_model_lines(answers: Answers) -> str:
+    """With Chat Completions for a server of one's own: every one of them has that API."""
+    if answers.kind != "openai":
+        return ""
+    own = {"api": "chat", "base_url": answers.base_url} if answers.base_url else {}
+    key = {"api_key": answers.api_key} if answers.api_key else {}
+    return "\n" + _lines(model=answers.model, **own, **key)
 
 
 def _bot(channel: str, token: str) -> str:

@@ -50,7 +50,8 @@ def run(config_path: Path | None, log_format: str, log_level: str) -> int:
     for warning in config.warnings:
         log(Event.CONFIG_WARNING, logging.WARNING, why=warning)
     try:
-        asyncio.run(_serve(config))
+        with asyncio.Runner() as runner:
+            runner.run(_serve(config))
     except BaseExceptionGroup as group:
         return failed(cause(group))
     except Exception as exc:  # the last line of defence: a line in the log and an exit code
@@ -61,6 +62,7 @@ def run(config_path: Path | None, log_format: str, log_level: str) -> int:
 async def _serve(config: Config) -> None:
     """The first signal drains, the second cuts."""
     from gateway.daemon import Daemon
+    from gateway.runs import leave_abandoned
 
     daemon = Daemon(config)
     task = asyncio.ensure_future(daemon.run(lambda running: _ready(config, running)))
@@ -81,6 +83,7 @@ async def _serve(config: Config) -> None:
         await task
     except asyncio.CancelledError:
         log(Event.DAEMON_STOPPED, why="a second signal cut it short")
+    leave_abandoned()
 
 
 def _ready(config: Config, running: Running) -> None:

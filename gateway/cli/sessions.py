@@ -122,12 +122,20 @@ def show(config_path: Path | None, session_id: str, everything: bool, as_json: b
             ("status", session["status"] + (f" ({why})" if (why := session["metadata"].get("reason")) else "")),
             ("messages", f"{session['messageCount']} in {count(session['turnCount'], 'turn')}"),
             ("tokens", f"{session['totalInputTokens']} in, {session['totalOutputTokens']} out"),
+            *_compactions(session),
             ("created", local_time(session["createdAt"])),
             ("active", local_time(session["updatedAt"])),
         ]
     )
     print_transcript(rows)
     return 0
+
+
+def _compactions(session: dict[str, Any]) -> list[tuple[str, str]]:
+    """A line only where there is something to tell."""
+    made = session["compactionCount"]
+    last = session["lastCompactionAt"]
+    return [("compacted", f"{count(made, 'time')}, last {local_time(last)}")] if made and last else []
 
 
 @sessions.command()

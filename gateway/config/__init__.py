@@ -8,11 +8,14 @@ from gateway.config.fields import Listen
 from gateway.config.loading import Account, Config, KnownPerson, load
 from gateway.config.tables import (
     AgentConfig,
+    BudgetTable,
     BuiltinAgent,
     Compaction,
     DiscordTable,
     Gateway,
     Http,
+    ModelApi,
+    OpenAIAgent,
     QueueMode,
     Retention,
     Search,
@@ -23,6 +26,7 @@ from gateway.config.tables import (
 __all__ = [
     "Account",
     "AgentConfig",
+    "BudgetTable",
     "BuiltinAgent",
     "Compaction",
     "Config",
@@ -31,6 +35,8 @@ __all__ = [
     "Http",
     "KnownPerson",
     "Listen",
+    "ModelApi",
+    "OpenAIAgent",
     "QueueMode",
     "Retention",
     "Search",

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import SecretStr, ValidationInfo
 
@@ -17,6 +18,8 @@ IDLE_TIMEOUT = "AGENT_SESSION_IDLE_TIMEOUT"
 SYSTEM_FILE = Path("/etc/trunkline/config.toml")
 
 MINUTES_PER_YEAR = 525_600
+
+_LOCALTIME = Path("/etc/localtime")
 
 _NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
@@ -69,6 +72,22 @@ def idle_minutes(env: Mapping[str, str]) -> float | None:
     text = env.get(IDLE_TIMEOUT, "").strip()
     minutes = float(text) if _NUMBER.fullmatch(text) else 0.0
     return minutes if 0 < minutes <= MINUTES_PER_YEAR else None
+
+
+def timezone(env: Mapping[str, str]) -> str:
+    """The machine's time zone; UTC if it does not tell."""
+    _, _, linked = str(_LOCALTIME.resolve()).partition("/zoneinfo/")
+    return next((name for name in (env.get("TZ", "").removeprefix(":"), linked) if name and is_zone(name)), "UTC")
+
+
+def is_zone(name: str) -> bool:
+    if name == "UTC":
+        return True
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return False
+    return True
 
 
 def problems(env: Mapping[str, str]) -> Iterator[str]:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import ipaddress
 import re
 from dataclasses import dataclass
+from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 from pydantic_core import PydanticCustomError
 
+from gateway.config import environment
 from gateway.config.environment import surroundings
 from routing.keys import normalise_id
 
@@ -101,6 +104,25 @@ def _directory(value: object, info: ValidationInfo) -> Path:
     return surroundings(info).path(value)
 
 
+def _zone(text: str, info: ValidationInfo) -> str:
+    name = text or environment.timezone(surroundings(info).env)
+    if environment.is_zone(name):
+        return name
+    raise wrong('must be the name of a time zone, such as "Europe/Berlin" or "UTC"')
+
+
+def zone(name: str) -> tzinfo:
+    """UTC needs no table of zones, which a small system may lack."""
+    return UTC if name == "UTC" else ZoneInfo(name)
+
+
+def _chat(text: str) -> str:
+    channel, colon, chat = text.partition(":")
+    if text != "*" and not (channel and colon and normalise_id(chat)):
+        raise wrong('must be "*" or a group as "channel:id", such as "telegram:-10012345"')
+    return text if text == "*" else f"{channel}:{normalise_id(chat)}"
+
+
 Address = Annotated[Listen, BeforeValidator(_listen)]
 Directory = Annotated[Path, BeforeValidator(_directory)]
 #: The name of an account, an agent or a person.
@@ -111,6 +133,10 @@ Id = Annotated[str, BeforeValidator(_id)]
 NumericId = Annotated[str, AfterValidator(_numeric), BeforeValidator(_id)]
 Ids = Annotated[frozenset[Id], Field(strict=False)]
 NumericIds = Annotated[frozenset[NumericId], Field(strict=False)]
+#: The machine's own unless given.
+Zone = Annotated[str, AfterValidator(_zone)]
+#: A group or channel of a platform, or each one.
+Chat = Annotated[str, AfterValidator(_chat)]
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 

@@ -14,7 +14,17 @@ from pydantic import SecretStr, ValidationError
 from gateway.config import environment, relations
 from gateway.config.environment import Surroundings
 from gateway.config.problems import sentences
-from gateway.config.tables import CHANNELS, AgentConfig, File, Gateway, Http, MemoryTable, Retention, Search
+from gateway.config.tables import (
+    CHANNELS,
+    AgentConfig,
+    BudgetTable,
+    File,
+    Gateway,
+    Http,
+    MemoryTable,
+    Retention,
+    Search,
+)
 from routing.access import Policy
 from routing.bindings import Binding, unreachable
 from routing.errors import ConfigError
@@ -65,6 +75,7 @@ class Config:
     people: tuple[KnownPerson, ...]
     search: Search = Search()
     retention: Retention = Retention()
+    budgets: Mapping[str, BudgetTable] = field(default_factory=dict)
     #: Sentences about what works but should not stay so.
     warnings: tuple[str, ...] = field(default=(), compare=False)
     _secrets: tuple[SecretStr, ...] = field(default=(), compare=False, repr=False)
@@ -155,6 +166,7 @@ def _config(path: Path | None, file: File, around: Surroundings) -> Config:
         people=tuple(KnownPerson(name=name, **table.model_dump()) for name, table in file.people.items()),
         search=file.search,
         retention=file.retention,
+        budgets=MappingProxyType(file.budgets),
         warnings=(*around.warnings, *useless),
         _secrets=tuple(around.secrets),
     )

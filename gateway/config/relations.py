@@ -15,6 +15,7 @@ def problems(raw: Raw) -> Iterator[str]:
     yield from _bindings(raw)
     yield from _owners(raw)
     yield from _identities(raw)
+    yield from _budgets(raw)
 
 
 def default_agent(raw: Raw) -> str | None:
@@ -85,6 +86,17 @@ def _binding(raw: Raw, number: int, binding: Raw) -> Iterator[str]:
         if account not in known:
             where = f" of {channel}" if channel else ""
             yield refused("account", f"there is no such account{where}; {nearest(account, known)}")
+
+
+def _budgets(raw: Raw) -> Iterator[str]:
+    for name, budget in tables(raw, "budgets").items():
+        if "tokens" not in budget and "money" not in budget:
+            yield f"{key(['budgets', name], raw)}: it needs tokens or money (or both) that may be spent."
+        for field, section in (("person", "people"), ("agent", "agents")):
+            value = budget.get(field)
+            if isinstance(value, str) and value != "*" and value not in names(raw, section):
+                where, known = key(["budgets", name, field]), nearest(value, names(raw, section))
+                yield f"{where}{given(value)}: there is no [{section}.{bare(value)}]; {known}"
 
 
 def _owners(raw: Raw) -> Iterator[str]:

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import Annotated, Literal, cast
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationInfo,
+    field_validator,
+)
+from pydantic_core import PydanticCustomError
 
+from gateway.agents.local.places import small_model
 from gateway.config import environment
 from gateway.config.environment import surroundings
 from gateway.config.fields import (
     Address,
+    Chat,
     Count,
     Directory,
     Id,
@@ -23,9 +36,11 @@ from gateway.config.fields import (
     Seconds,
     SocketUrl,
     Url,
+    Zone,
     wrong,
 )
 from gateway.config.secrets import Secret
+from gateway.days import Period
 from routing.access import DmPolicy, Policy
 from routing.keys import PeerKind
 from routing.scopes import DmScope, GroupScope, Scopes
@@ -53,6 +68,8 @@ class Gateway(Table):
         Field(gt=0, le=environment.MINUTES_PER_YEAR, validate_default=True),
         AfterValidator(_idle_minutes),
     ] = 30.0
+    #: In which days and months of budgets and reports begin.
+    timezone: Annotated[Zone, Field(validate_default=True)] = ""
 
 
 def _admin_token(value: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
@@ -159,6 +176,8 @@ class QueueMode(StrEnum):
 
     FOLLOWUP = "followup"
     COLLECT = "collect"
+    #: The running turn is ended, and the new message starts over.
+    INTERRUPT = "interrupt"
 
 
 class Strategy(StrEnum):
@@ -169,8 +188,12 @@ class Strategy(StrEnum):
     WINDOW = "window"
     #: Tool calls before the last turns lose their arguments and results.
     TRIM_TOOLS = "trim_tools"
+    #: A model writes down what the old part said.
+    SUMMARY = "summary"
     #: The context starts empty again.
     CLEAR = "clear"
+    #: By need: tool calls first, then a summary; where there is no summary and no room, the window.
+    AUTO = "auto"
 
 
 class Compaction(Table):
@@ -178,6 +201,8 @@ class Compaction(Table):
     keep_turns: Count = 6
     #: How long a reply may wait for it.
     deadline: Seconds = 20.0
+    #: Who writes summaries, if not the agent's own model.
+    model: Label | None = None
 
 
 class AgentTable(Table):
@@ -206,8 +231,88 @@ class BuiltinAgent(AgentTable):
     context_window: Annotated[int, Field(ge=1, le=1_000_000_000)] = 1024
 
 
+class ModelApi(StrEnum):
+    """How a model is spoken to."""
+
+    #: The server remembers its answers, so that a conversation need not be sent again.
+    RESPONSES = "responses"
+    #: What every compatible server has.
+    CHAT = "chat"
+
+
+def _model(text: str) -> str:
+    if not 0 < len(text) <= 200 or not text.isprintable() or text != text.strip():
+        raise wrong("must be the name of a model")
+    return text
+
+
+def _models(value: object) -> object:
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        raise wrong('must be a list of names in brackets, such as ["one", "other"]')
+    return tuple(value)
+
+
+ModelName = Annotated[str, AfterValidator(_model)]
+
+
+class OpenAIAgent(AgentTable):
+    kind: Literal["openai"]
+    api: Annotated[ModelApi, Field(strict=False)] = ModelApi.RESPONSES
+    model: ModelName
+    #: Tried in this order, within the same turn, when the model cannot answer.
+    fallback_models: Annotated[tuple[ModelName, ...], BeforeValidator(_models)] = ()
+    #: None: OpenAI's own server. Stands before `api_key`, whose check needs it.
+    base_url: Url | None = None
+    api_key: Annotated[Secret | None, Field(validate_default=True)] = None
+    instructions: str = ""
+    # None: what the server chooses.
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    top_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    max_output_tokens: Count | None = None
+    #: Whether the model can be shown images.
+    images: bool = False
+    #: A model that says nothing for so long is given up.
+    stall_timeout: Seconds = 120.0
+    # Well below what current models read: room for the answer, and a price for every turn.
+    context_window: Annotated[int, Field(ge=1, le=1_000_000_000)] = 32_768
+
+    @field_validator("api_key")
+    @classmethod
+    def _key_for_openai(cls, key: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
+        if key is None and "base_url" in info.data and info.data["base_url"] is None:
+            why = "OpenAI needs one; for another server, which may need none, set base_url"
+            raise PydanticCustomError("secret", "{why}", {"why": why})
+        return key
+
+
+def _model_file(value: object, info: ValidationInfo) -> Path:
+    around = surroundings(info)
+    if value is None:
+        small = small_model(around.env)
+        if small is None:
+            raise wrong("must be given, because there is no home directory in which a fetched model could be")
+        return small
+    if not isinstance(value, str) or not value.strip() or "\0" in value:
+        raise wrong("must be the path of a .gguf file, as a text in quotes")
+    return around.path(value)
+
+
+class LocalAgent(AgentTable):
+    kind: Literal["local"]
+    #: Unless given, what `trunkline local fetch` gets.
+    model: Annotated[Path, Field(validate_default=True), BeforeValidator(_model_file)] = cast(Path, None)
+    instructions: str = ""
+    max_output_tokens: Annotated[int, Field(ge=1, le=1_000_000)] = 1024
+    #: None: all cores but one.
+    threads: Annotated[int, Field(ge=1, le=1024)] | None = None
+    # Each one has a whole context in memory, and they share the same cores.
+    max_turns: Annotated[int, Field(ge=1, le=64)] = 1
+    # With room for the answer it is what small models were trained on.
+    context_window: Annotated[int, Field(ge=256, le=10_000_000)] = 4096
+
+
 #: The union of all kinds.
-AgentConfig = BuiltinAgent
+AgentConfig = BuiltinAgent | OpenAIAgent | LocalAgent
 
 
 class BindingTable(Table):
@@ -228,6 +333,18 @@ class PersonTable(Table):
     owner: bool = False
 
 
+class BudgetTable(Table):
+    # Each of these is a name, or "*" for a budget that everybody, every agent or every group has alone. What is not
+    # given does not matter.
+    person: str | None = None
+    agent: str | None = None
+    chat: Chat | None = None
+    per: Annotated[Period, Field(strict=False)] = Period.DAY
+    tokens: Annotated[int, Field(ge=1, le=10**15)] | None = None
+    #: US dollars.
+    money: Annotated[float, Field(gt=0, le=1_000_000_000)] | None = None
+
+
 class File(Table):
     gateway: Gateway
     http: Http
@@ -240,6 +357,7 @@ class File(Table):
     agents: dict[Name, Annotated[AgentConfig, Field(discriminator="kind")]]
     bindings: list[BindingTable] = []
     people: dict[Name, PersonTable] = {}
+    budgets: dict[Name, BudgetTable] = {}
 
 
 CHANNELS = ("web", "telegram", "discord", "memory")

@@ -59,3 +59,10 @@ async def rerun(request: web.Request) -> web.Response:
     session_id, turn = request.match_info["id"], request.match_info["turn"]
     accepted = await request.app[API].rerun(session_id, turn, body.text, body.id)
     return web.json_response(views.accepted(accepted, session_id), status=202)
+
+
+@routes.get("/api/sessions/{id}/compactions")
+async def compactions(request: web.Request) -> web.Response:
+    """What stood for which part of the history, oldest first; those taken back too."""
+    rows = await request.app[API].compactions(request.match_info["id"])
+    return web.json_response([views.compaction(row) for row in rows])

@@ -31,7 +31,7 @@ async def search(request: web.Request) -> web.Response:
 
 @routes.get("/api/admin/usage")
 async def usage(request: web.Request) -> web.Response:
-    """Token totals of agents, days (UTC), people or sessions, from the turns that are there."""
+    """Tokens and cost of agents, days, people or sessions, from the turns that are there."""
     text = request.query.get("by", "agent")
     if text not in set(By):
         raise BadRequest(why=f"`by` is {', '.join(By)}, not {text!r}.")

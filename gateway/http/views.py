@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from gateway.budgets import MILLION, Standing
 from gateway.explain import Explanation
 from gateway.operations import Forgetting, Status
 from gateway.version import __version__
@@ -16,7 +17,7 @@ from store.ids import Micros, from_datetime, to_datetime
 from store.inbox import Accepted
 from store.moving import Move
 from store.pairings import Pairing
-from store.records import Delivery, InboxItem, Message, Session, Turn
+from store.records import Compaction, Delivery, InboxItem, Message, Session, Turn
 from store.refusals import Refusal
 from store.reports import Somebody, Tokens, Usage
 from store.search import Hit
@@ -64,6 +65,18 @@ def session(row: Session) -> Json:
         "metadata": metadata,
         "createdAt": iso(row.created_at),
         "updatedAt": iso(row.updated_at),
+    }
+
+
+def compaction(row: Compaction) -> Json:
+    return {
+        "strategy": row.strategy,
+        "throughSeq": row.through_seq,
+        "summary": row.summary,
+        "tokensBefore": row.tokens_before,
+        "tokensAfter": row.tokens_after,
+        "createdAt": iso(row.created_at),
+        "undoneAt": maybe_iso(row.undone_at),
     }
 
 
@@ -129,9 +142,15 @@ def turn(row: Turn, session_id: str) -> Json:
         "agentAnswerSummary": row.answer_summary,
         "fullAgentAnswerUrl": f"{here}/answer" if answered else None,
         "openAIModel": row.model,
+        "openAIResponseId": row.response_id,
+        "previousOpenAIResponseId": row.previous_response_id,
+        "openAIChainExpiresDate": maybe_iso(row.chain_expires_at),
         "inputTokens": row.usage.input,
+        "cachedTokens": row.usage.cached,
         "outputTokens": row.usage.output,
+        "reasoningTokens": row.usage.reasoning,
         "usageSource": row.usage.source,
+        "costUsd": money(row.cost),
         "warnings": list(row.warnings),
         "errors": list(row.errors),
         "creationDate": iso(row.created_at),
@@ -209,10 +228,33 @@ def tokens(sums: Tokens) -> Json:
     return {
         "turns": sums.turns,
         "inputTokens": sums.input,
+        "cachedTokens": sums.cached,
         "outputTokens": sums.output,
+        "reasoningTokens": sums.reasoning,
         "estimatedTokens": sums.estimated,
         "estimatedShare": round(sums.share, 4),
         "unknownTurns": sums.unknown,
+        "costUsd": money(sums.cost),
+        "unpricedTurns": sums.unpriced,
+    }
+
+
+def money(cost: int | None) -> float | None:
+    """US dollars; null where there is no price."""
+    return None if cost is None else cost / MILLION
+
+
+def standing(row: Standing) -> Json:
+    return {
+        "name": row.budget.name,
+        "scope": row.scope,
+        "per": row.budget.per,
+        "since": iso(row.period),
+        "tokens": row.tokens,
+        "spentTokens": row.spent.tokens,
+        "money": money(row.cost),
+        "spentMoney": money(row.spent.cost),
+        "share": round(row.share, 4),
     }
 
 

@@ -18,7 +18,7 @@ PEOPLE = 6
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.req("S000-01", "S001-56", "S004-87")
+@pytest.mark.req("S000-01", "S001-56", "S004-87", "P26")
 async def test_kill_at_any_moment(tmp_path: Path) -> None:
     daemon = DaemonProcess(tmp_path)
     daemon.configure()

@@ -4,8 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
 
-from gateway.agents.protocol import Done, Event, PlanUpdate, TextDelta, ToolUpdate, TurnContext
+from gateway.agents.protocol import (
+    Done,
+    Event,
+    Notice,
+    Permission,
+    PlanUpdate,
+    TextDelta,
+    Thought,
+    ToolUpdate,
+    TurnContext,
+)
+from gateway.agents.protocol import Summary as Written
 from store.records import Usage
 
 #: An event is yielded, an `asyncio.Event` awaited, an exception raised, a function called and awaited.
@@ -42,7 +54,7 @@ class ScriptedAgent:
         self.seen.append(turn)
         for step in script(turn) if callable(script) else script:
             match step:
-                case TextDelta() | PlanUpdate() | ToolUpdate() | Done():
+                case TextDelta() | Thought() | PlanUpdate() | ToolUpdate() | Notice() | Permission() | Done():
                     yield step
                 case asyncio.Event():
                     await self._wait(step)
@@ -62,3 +74,40 @@ class ScriptedAgent:
                 self.cancelled += 1
                 if not self.stubborn:
                     raise
+
+
+#: What a summariser does when it is asked: a text is returned, an event awaited for ever or until it is set.
+Summary = str | asyncio.Event | BaseException | Callable[[str], str]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One call of a summariser."""
+
+    text: str
+    focus: str | None
+    limit: int
+    model: str | None
+
+
+class SummarisingAgent(ScriptedAgent):
+    """Its first summary is the first of `summaries`, and so on; the last one serves all further calls."""
+
+    def __init__(self, *scripts: Script, summaries: Sequence[Summary] = ("In short.",), **how: bool) -> None:
+        super().__init__(*scripts, **how)
+        self.summaries = summaries
+        self.asked: list[Asked] = []
+
+    async def summarise(self, text: str, focus: str | None, limit: int, model: str | None) -> Written:
+        step = self.summaries[min(len(self.asked), len(self.summaries) - 1)]
+        self.asked.append(Asked(text, focus, limit, model))
+        match step:
+            case str():
+                return Written(step)
+            case asyncio.Event():
+                await self._wait(step)
+                return Written("In short, at last.")
+            case BaseException():
+                raise step
+            case _:
+                return Written(step(text))

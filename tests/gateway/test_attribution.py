@@ -128,6 +128,15 @@ async def test_what_was_overheard_reaches_the_next_turn_marked_bounded_and_once(
     assert {one.reason for one in await rig.refusals()} == {Reason.NOT_ADDRESSED}
 
 
+async def test_a_thought_of_several_messages_is_told_once_what_was_overheard(rigs: Rigs) -> None:
+    rig = await rigs(agent := ScriptedAgent(), memory={"main": {"overhear": 5}}).start()
+    await rig.ask("chatter", sender="8", group=True, addressed=Addressed.NOT)
+    await rig.ask("one", group=True, open=True)
+    await rig.ask("two", group=True)
+    [turn] = agent.seen
+    assert ["chatter" in prompt_text(message) for message in turn.instruction] == [True, False]
+
+
 @pytest.mark.parametrize("hard", [False, True])
 async def test_it_survives_a_restart(rigs: Rigs, hard: bool) -> None:
     rig = await rigs(agent := ScriptedAgent(), memory={"main": {"overhear": 5}}).start()

@@ -368,7 +368,10 @@ BAD: dict[str, tuple[str | bytes, str]] = {
     "syntax": ("[gateway\n", "is not valid TOML: Expected ']' at the end of a table declaration (at line 1"),
     "unknown key": ('[gateway]\ndatadir = "x"\n', "[gateway] datadir is not a known key: did you mean data_dir?"),
     "unknown agent": ('[gateway]\ndefault_agent = "mian"\n', 'default_agent = "mian": there is no such agent; did'),
-    "unknown kind": ('[agents.a]\nkind = "gemini"\n', '[agents.a] kind = "gemini": must be "builtin".'),
+    "unknown kind": (
+        '[agents.a]\nkind = "gemini"\n',
+        '[agents.a] kind = "gemini": must be "builtin" or "openai" or "local".',
+    ),
     "bad listen": ('[http]\nlisten = "8787"\n', '[http] listen = "8787": must be "host:port", such as'),
     "open to everybody": ('[http]\nlisten = "0.0.0.0:0"\n', "is open to other machines, and that needs an admin token"),
     "a secret that is not there": ('[http]\nadmin_token = {env = "NOPE"}\n', "variable NOPE is not set."),

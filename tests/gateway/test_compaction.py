@@ -12,10 +12,11 @@ from store.content import Text, Tool
 from store.database import Database
 from store.records import Compaction, Message, Status, TurnStatus
 from tests.fakes.agents import ScriptedAgent, says
+from tests.fakes.clock import FakeClock
 from tests.fakes.harness import Rig, Rigs
 
 #: About 100 tokens.
-LONG = "word " * 80
+LONG = "word " * 109
 WINDOW = {"strategy": "window", "keep_turns": 2}
 
 
@@ -161,6 +162,25 @@ def tools(agent: ScriptedAgent) -> set[int]:
     """How long the results of tool calls are, in what the agent was given last."""
     rows = [row.content for row in agent.seen[-1].history if isinstance(row.content, Tool)]
     return {len(content.result.get("text", "")) for content in rows}
+
+
+@pytest.mark.req("P23")
+async def test_a_long_rest_resets_nothing(rigs: Rigs) -> None:
+    rig = await rigs(agent := ScriptedAgent(), gateway={"idle_minutes": 1.0}).start()
+    await rig.ask("A")
+    await rig.ask("B")
+    assert isinstance(rig.clock, FakeClock)
+    rig.clock.leap(3 * 86_400)
+    await rig.advance(60)
+    assert (await rig.session()).status is Status.IDLE
+    await rig.ask("C")
+    assert rig.chat.texts() == ["re: A", "re: B", "re: C"]
+    assert [row.content.text for row in agent.seen[-1].history if isinstance(row.content, Text)] == [
+        "A",
+        "re: A",
+        "B",
+        "re: B",
+    ]
 
 
 # -- by command --------------------------------------------------------------------------------------------------------

@@ -12,7 +12,16 @@ from pydantic import BaseModel
 
 from gateway.config import load
 from gateway.config.reference import render, uncommented
-from gateway.config.tables import BindingTable, BuiltinAgent, Compaction, File, PersonTable
+from gateway.config.tables import (
+    AgentTable,
+    BindingTable,
+    BudgetTable,
+    BuiltinAgent,
+    Compaction,
+    File,
+    OpenAIAgent,
+    PersonTable,
+)
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = (ROOT / "config.toml.example").read_text()
@@ -20,6 +29,7 @@ ENV = {
     "TRUNKLINE_ADMIN_TOKEN": "a-token-of-some-length",
     "TRUNKLINE_TELEGRAM_TOKEN": "1:a-telegram-token",
     "TRUNKLINE_DISCORD_TOKEN": "a-discord-token",
+    "OPENAI_API_KEY": "an-openai-key",
 }
 
 
@@ -42,9 +52,11 @@ def test_switching_every_key_on_changes_no_default(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
     file.write_text(uncommented(EXAMPLE))
     on, plain = load(file, ENV), load(ROOT / "config.toml.example", ENV)
-    assert on.gateway.model_copy(update={"data_dir": plain.gateway.data_dir}) == plain.gateway
+    machine = {"data_dir": plain.gateway.data_dir, "timezone": plain.gateway.timezone}
+    assert on.gateway.model_copy(update=machine) == plain.gateway
     assert on.http == plain.http
-    assert on.agents["main"].model_copy(update={"name": "main"}) == plain.agents["main"]
+    main, compaction = on.agents["main"], on.agents["main"].compaction.model_copy(update={"model": None})
+    assert main.model_copy(update={"name": "main", "compaction": compaction}) == plain.agents["main"]
     assert on.accounts[0] == plain.accounts[0]
 
 
@@ -56,6 +68,17 @@ def test_every_key_of_the_loader_is_in_the_example() -> None:
         assert set(table) == {name for model in models for name in model.model_fields}, models
 
 
+def test_a_model_is_shown_with_what_only_models_have(tmp_path: Path) -> None:
+    shown = tomllib.loads(uncommented(EXAMPLE))["agents"]["model"]
+    assert set(shown) == set(OpenAIAgent.model_fields) - set(AgentTable.model_fields) | {"context_window"}
+    file = tmp_path / "config.toml"
+    file.write_text(uncommented(EXAMPLE))
+    loaded = load(file, ENV).agents["model"]
+    given = {"name", "base_url", "api_key", "temperature", "top_p", "max_output_tokens"}
+    plain = OpenAIAgent.model_construct(kind="openai", model=shown["model"])
+    assert loaded.model_dump(exclude=given) == plain.model_dump(exclude=given)
+
+
 def _tables(shown: dict[str, Any]) -> list[tuple[dict[str, Any], list[type[BaseModel]]]]:
     """Each table of the example with the model that reads it."""
     found: list[tuple[dict[str, Any], list[type[BaseModel]]]] = [
@@ -63,6 +86,7 @@ def _tables(shown: dict[str, Any]) -> list[tuple[dict[str, Any], list[type[BaseM
         (shown["agents"]["main"]["compaction"], [Compaction]),
         (shown["bindings"][0], [BindingTable]),
         (shown["people"]["ada"], [PersonTable]),
+        (shown["budgets"]["everybody"], [BudgetTable]),
     ]
     for name, field in File.model_fields.items():
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):

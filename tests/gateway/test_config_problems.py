@@ -95,15 +95,15 @@ BAD = [
     (MAIN + 'name = ""', '[agents.main] name = "": must be a text of 1 to 64 characters on one line.'),
     (MAIN + 'name = "a\\nb"', '[agents.main] name = "a\\nb": must be a text of 1 to 64 characters on one line.'),
     # choices
-    (MAIN + 'queue = "interrupt"', '[agents.main] queue = "interrupt": must be "followup" or "collect".'),
-    (MAIN + "queue = ['collect']", '[agents.main] queue is a list: must be "followup" or "collect".'),
+    (MAIN + 'queue = "steer"', '[agents.main] queue = "steer": must be "followup", "collect" or "interrupt".'),
+    (MAIN + "queue = ['collect']", '[agents.main] queue is a list: must be "followup", "collect" or "interrupt".'),
     (MAIN + 'dm_scope = "all"', '[agents.main] dm_scope = "all": must be "person", "account" or "main".'),
     (MAIN + "group_scope = 1", '[agents.main] group_scope = 1: must be "group" or "member".'),
     ('[web.main]\ndm = "opn"', '[web.main] dm = "opn": must be "pairing", "allowlist", "open" or "off".'),
     # agents and their kinds
-    ("[agents.main]", '[agents.main] kind is missing: must be "builtin".'),
-    ('[agents.main]\nkind = "open"', '[agents.main] kind = "open": must be "builtin".'),
-    ("[agents.main]\nkind = 3", '[agents.main] kind = 3: must be "builtin".'),
+    ("[agents.main]", '[agents.main] kind is missing: must be "builtin" or "openai" or "local".'),
+    ('[agents.main]\nkind = "open"', '[agents.main] kind = "open": must be "builtin" or "openai" or "local".'),
+    ("[agents.main]\nkind = 3", '[agents.main] kind = 3: must be "builtin" or "openai" or "local".'),
     (
         '[gateway]\ndefault_agent = "mian"',
         '[gateway] default_agent = "mian": there is no such agent; did you mean main?',
@@ -276,7 +276,8 @@ def test_a_union_of_kinds_leaves_no_trace_in_the_key() -> None:
 @pytest.mark.req("S001-47")
 def test_an_unknown_compaction_is_refused(problems: Callable[..., list[str]]) -> None:
     assert problems('[agents.main]\nkind = "builtin"\ncompaction = {strategy = "sumary"}') == [
-        '[agents.main.compaction] strategy = "sumary": must be "none", "window", "trim_tools" or "clear".'
+        '[agents.main.compaction] strategy = "sumary": must be "none", "window", "trim_tools", '
+        '"summary", "clear" or "auto".'
     ]
 
 

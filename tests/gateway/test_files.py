@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway import files
+from gateway import files, supervision
 from gateway.attribution import prompt_text
 from gateway.logs import Event as Logged
 from routing.errors import DeliveryFailed
@@ -215,13 +215,19 @@ async def test_files_go_with_the_person_who_sent_them(rigs: Rigs) -> None:
     assert left.name.startswith(theirs.public_id)
 
 
-def test_folders_of_sessions_that_are_gone_are_swept(tmp_path: Path) -> None:
-    assert files.sweep(tmp_path, []) == 0
-    for name in ("live", "gone"):
-        (tmp_path / "files" / name).mkdir(parents=True)
-        (tmp_path / "files" / name / "f").write_text("x")
-    assert files.sweep(tmp_path, ["live"]) == 1
-    assert [path.name for path in (tmp_path / "files").iterdir()] == ["live"]
+@pytest.mark.req("P58")
+async def test_files_go_with_what_retention_removes(rigs: Rigs) -> None:
+    rig, _ = await start(rigs)
+    await ask(rig, "old", attachments=(attachment(),), sender="1")
+    await ask(rig, "new", attachments=(attachment(),), sender="2")
+    old, new = await rig.sessions()
+    persist, data_dir = rig.running.intake.persist, rig.running.store.path.parent
+    await supervision.remove_files(persist, data_dir)
+    assert len(stored(rig)) == 2
+    await rig.running.store.write(lambda db: db.execute("DELETE FROM messages WHERE session = ?", (old.id,)))
+    await supervision.remove_files(persist, data_dir)
+    assert [path.parent.name for path in stored(rig)] == [new.public_id]
+    assert not (data_dir / files.FOLDER / old.public_id).exists()
 
 
 @pytest.mark.parametrize("name", ["..", "", "../..", "/etc", "a" * 36])

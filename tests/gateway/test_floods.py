@@ -118,3 +118,14 @@ async def test_a_bot_that_is_not_listed_is_refused_as_a_bot_for_ever(rigs: Rigs)
         await rig.ask("buy now", sender="8", bot=True, group=True)
     assert (agent.seen, rig.chat.log) == ([], [])
     assert set(await reasons(rig)) == {Reason.BOT}
+
+
+async def test_what_a_platform_sends_again_counts_once(rigs: Rigs) -> None:
+    rig = await rigs(memory={"main": {"flood": 3}}).start()
+    for _ in range(5):
+        await rig.ask("one", external_id="same")
+    await rig.ask("two")
+    await rig.ask("three")
+    await rig.ask("one", external_id="same")
+    assert rig.chat.texts() == ["re: one", "re: two", "re: three"]
+    assert await reasons(rig) == []

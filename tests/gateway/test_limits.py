@@ -77,6 +77,43 @@ async def test_a_limited_place_hears_nothing_until_its_time(rigs: Rigs, where: s
 
 
 @pytest.mark.req("P41")
+@pytest.mark.parametrize("hard", [None, False, True])
+async def test_a_limit_on_an_answer_binds_the_next_turn_too(rigs: Rigs, hard: bool | None) -> None:
+    script, done = slow("half an")
+    rig, chat = platform(rigs, ScriptedAgent(says("first"), script))
+    chat.retry_after = 100
+    await rig.start()
+    chat.faults.append(Fault.RATE_LIMIT)
+    await rig.ask("one")
+    assert calls(chat, "1") == [0]
+    if hard is not None:
+        await (rig.cut() if hard else rig.stop())
+        await rig.start()
+    await rig.ask("two")
+    await rig.advance(99.9 - rig.clock.monotonic())
+    assert calls(chat, "1") == [0], "no typing and no preview"
+    done.set()
+    await rig.advance(5)
+    assert chat.texts() == ["first", "half an"]
+
+
+@pytest.mark.req("P41")
+async def test_a_limit_on_typing_binds_the_preview(rigs: Rigs) -> None:
+    begin, done = asyncio.Event(), asyncio.Event()
+    rig, chat = platform(rigs, ScriptedAgent([begin, TextDelta("half an"), done, Done()]))
+    chat.typing_error = LIMITED
+    await rig.start()
+    await rig.ask("go")
+    await rig.advance(5)
+    begin.set()
+    await rig.advance(90)
+    assert len(calls(chat, "1")) == 1
+    await rig.advance(10)
+    assert chat.texts() == ["half an"], "it is shown when it may be"
+    done.set()
+
+
+@pytest.mark.req("P41")
 async def test_a_shorter_limit_does_not_end_a_longer_one(rigs: Rigs) -> None:
     """A typing call that was under way learns of a shorter limit after a message learnt of a longer one."""
     script, done = slow("half an")

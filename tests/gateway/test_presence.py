@@ -249,11 +249,12 @@ async def test_after_a_long_run_the_answer_is_a_message_that_notifies(rigs: Rigs
     [
         ({"sender": "2", "group": True}, True),
         ({"sender": "2", "group": True, "addressed": "not"}, True),
+        ({"sender": "2", "group": True, "thread": "7"}, True),
         ({"sender": "2", "group": True, "thread": "8"}, False),
         ({"sender": "2", "group": True, "chat": "-200"}, False),
         ({"sender": "1"}, False),
     ],
-    ids=["to us", "to others", "in another topic", "in another group", "in private"],
+    ids=["to us", "to others", "in the same topic", "in another topic", "in another group", "in private"],
 )
 async def test_when_others_have_spoken_the_answer_is_a_new_message(
     rigs: Rigs, how: dict[str, object], new: bool

@@ -8,7 +8,7 @@ import pytest
 from gateway import phrases
 from gateway.agents.protocol import Done, TextDelta
 from gateway.logs import Event as Logged
-from gateway.turn import begin
+from gateway.steps import begin
 from routing.errors import AgentFailed
 from routing.keys import PeerKind, SessionKey
 from routing.messages import Address

@@ -1,7 +1,10 @@
 """Agents that do not end when they should: nothing of them is shown, nobody waits for them for long."""
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import AsyncGenerator
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +19,26 @@ from tests.fakes.harness import Rig, Rigs
 from tests.store.helpers import held
 
 STREAMING = {"main": {"streaming": True}}
+
+#: A process whose agent would never end.
+STUCK = """
+import asyncio
+from gateway import runs
+from gateway.clock import SystemClock
+from tests.fakes.agents import ScriptedAgent
+from tests.fakes.model.turns import turn_of
+
+runs.GRACE = 0.01
+
+async def main():
+    agent = ScriptedAgent([asyncio.Event()], stubborn=True)
+    async with runs.Run(agent, turn_of("go"), SystemClock()):
+        await asyncio.sleep(0)
+    print("left", flush=True)
+    runs.leave_abandoned()
+
+asyncio.run(main())
+"""
 
 
 class Deaf(ScriptedAgent):
@@ -236,3 +259,10 @@ async def test_a_run_may_not_run_far_ahead_of_what_is_stored(rigs: Rigs) -> None
         await rig.chat.called.wait()
     await rig.settled()
     assert rig.chat.texts() == ["x" * 5000]
+
+
+def test_a_stuck_agent_does_not_keep_the_process(checkout: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", STUCK], cwd=checkout, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "left\n"

@@ -17,7 +17,7 @@ from tests.fakes.harness import Chat, Rig, Rigs
 
 OWNER = {"ann": {"telegram": 42, "owner": True}}
 #: In a group these change or show what belongs to all.
-KNOWN_ONLY = {"new", "compact", "uncompact", "export", "retry"}
+KNOWN_ONLY = {"new", "compact", "uncompact", "pin", "unpin", "export", "retry"}
 
 
 def on_telegram(rig: Rig, **table: object) -> Rig:
@@ -29,7 +29,12 @@ def on_telegram(rig: Rig, **table: object) -> Rig:
 
 def test_the_menu_is_what_people_can_do() -> None:
     assert {item.name for item in commands.MENU} == set(phrases.COMMANDS)
-    assert {item.name: item.argument for item in commands.MENU if item.argument} == {"agent": "name"}
+    assert {item.name: item.argument for item in commands.MENU if item.argument} == {
+        "agent": "name",
+        "compact": "keep",
+        "pin": "words",
+        "unpin": "words",
+    }
     assert set(Command) == {*phrases.COMMANDS, "approve", "start"}
     for name, does in phrases.COMMANDS.items():
         assert f"/{name} – {does}" in phrases.HELP

@@ -1,12 +1,13 @@
 """Thoughts: what belongs together is one turn, and what does not promise more is not delayed. Edits and deletions."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from gateway import phrases
 from gateway.logs import Event as Logged
-from routing.messages import Attachment, AttachmentKind
+from routing.messages import Addressed, Attachment, AttachmentKind
 from store import inbox
 from store.records import InboxState
 from tests.fakes.agents import ScriptedAgent, says
@@ -214,6 +215,18 @@ async def test_an_edit_by_somebody_who_may_not_speak_does_nothing(rigs: Rigs) ->
     await rig.ask("waits", sender="1", reply_to="m2")
     await rig.edit("forged", sender="2", chat="1", reply_to="m2")
     assert await waiting(rig) == ["waits"]
+
+
+@pytest.mark.req("P51", "P56")
+@pytest.mark.parametrize("how", [{"sender": "9", "bot": True}, {"sender": "1", "addressed": Addressed.NOT}])
+async def test_in_a_group_an_edit_needs_what_a_message_needs(rigs: Rigs, how: dict[str, Any]) -> None:
+    rig = await rigs(ScriptedAgent([asyncio.Event()])).start()
+    await rig.ask("runs", group=True, reply_to="m1")
+    await rig.ask("waits", group=True, reply_to="m2")
+    await rig.edit("forged", group=True, reply_to="m2", **how)
+    assert await waiting(rig) == ["waits"]
+    await rig.edit("corrected", group=True, reply_to="m2", sender="1")
+    assert await waiting(rig) == ["corrected"]
 
 
 async def test_a_part_of_a_thought_can_be_corrected(rigs: Rigs) -> None:

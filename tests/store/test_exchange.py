@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from routing.errors import BadImport, SessionExists, UnknownSession
 from routing.keys import PeerKind, SessionKey
 from routing.messages import Address
-from store import compactions, exchange, inbox, messages, people, search, sessions, turns
+from store import compactions, exchange, inbox, messages, model_schema, people, search, sessions, turns
 from store.content import Content, Plan, Text, Tool
 from store.exchange_reader import Package, Reader
 from store.inbox import Arrival
@@ -76,7 +76,8 @@ MESSAGES = st.builds(
     metadata=st.none() | OBJECTS,
 )
 TOKENS = st.none() | st.integers(0, 10**6)
-USAGE = st.builds(Usage, input=TOKENS, output=TOKENS, source=st.sampled_from(["provider", "estimated", None]))
+SOURCES = st.sampled_from(["provider", "estimated", None])
+USAGE = st.builds(Usage, input=TOKENS, cached=TOKENS, output=TOKENS, reasoning=TOKENS, source=SOURCES)
 NOW = st.integers(0, 10**15)
 STEPS = st.lists(
     st.one_of(
@@ -125,9 +126,26 @@ def _turn(
     address = Address(channel="telegram" if who == "a" else "discord", account="main", chat=who)
     arrival = Arrival(external_id=name, key=key, address=address, text="x", person=person.id)
     item = run(db, inbox.accept, arrival, now).item
-    instruction = Instruction(messages=(asked,), summary="what?", created_by=person.id, warnings=("slow",))
+    instruction = Instruction(
+        messages=(asked,),
+        summary="what?",
+        created_by=person.id,
+        warnings=("slow",),
+        chat="telegram:-1",
+        reserved_tokens=5,
+        reserved_cost=usage.cached,
+    )
     _, turn = run(db, turns.begin, "ada", [item], instruction, now)
-    ending = Ending(answer_summary="that", model="m", usage=usage, errors=("broken",) if fails else ())
+    ending = Ending(
+        answer_summary="that",
+        model="m",
+        usage=usage,
+        errors=("broken",) if fails else (),
+        cost=usage.output,
+        response_id=name,
+        previous_response_id=None if fails else "before",
+        chain_expires_at=now + 5,
+    )
     if fails:
         run(db, turns.progress, turn.id, None, Role.AGENT, Text("half", partial=True), now)
         run(db, turns.fail, turn.id, "It broke.", ending, now)
@@ -159,6 +177,11 @@ def test_what_was_exported_comes_back_the_same(
         original = sessions.get(here, public_id)
         assert (session.public_id, session.status, session.key) == (public_id, original.status, original.key)
         same = "role, content, tool_calls, tool_call_id, token_count, metadata, timestamp, changed_at, public_id"
+        told = ", ".join(model_schema.TURN_COLUMNS)
+        assert (
+            here.execute(f"SELECT {told} FROM turns ORDER BY id").fetchall()
+            == there.execute(f"SELECT {told} FROM turns ORDER BY id").fetchall()
+        )
         assert [db.execute(f"SELECT {same} FROM messages ORDER BY id").fetchall() for db in (here, there)] == [
             here.execute(f"SELECT {same} FROM messages ORDER BY id").fetchall()
         ] * 2
@@ -168,7 +191,7 @@ def test_the_first_line_says_what_it_is(lines: list[bytes]) -> None:
     assert json.loads(lines[0]) == {
         "type": "header",
         "format": "trunkline-session",
-        "version": 1,
+        "version": 2,
         "people": 1,
         "turns": 2,
         "messages": 6,
@@ -177,6 +200,21 @@ def test_the_first_line_says_what_it_is(lines: list[bytes]) -> None:
     kinds = [json.loads(line)["type"] for line in lines]
     assert kinds == ["header", "session", "person", "turn", "turn", *["message"] * 6, "compaction"]
     assert all(line.endswith(b"\n") and line.count(b"\n") == 1 for line in lines)
+
+
+def test_an_export_of_the_first_version_comes_in(lines: list[bytes]) -> None:
+    """It knew no cached tokens and no cost, so that both are unknown."""
+    later = {"agent", "chat", "cachedTokens", "reasoningTokens", "cost", "responseId", "previousResponseId"}
+    later |= {"chainExpiresAt", "reservedTokens", "reservedCost"}
+    old = []
+    for line in map(json.loads, lines):
+        if line["type"] == "header":
+            line["version"] = 1
+        old.append(json.dumps({name: line[name] for name in line if name not in later or line["type"] != "turn"}))
+    with fresh() as there:
+        session = bring(there, [f"{line}\n".encode() for line in old])
+        for turn in turns.of_session(there, session.id):
+            assert (turn.usage.cached, turn.cost, turn.response_id, turn.agent) == (None, None, None, None)
 
 
 def test_exporting_nothing(db: sqlite3.Connection) -> None:
@@ -330,7 +368,7 @@ def test_a_file_that_is_cut_off_is_noticed(lines: list[bytes]) -> None:
         (b"SQLite format 3\0", 1, "not JSON"),
         (b"[1, 2]\n", 1, "not a JSON object"),
         (b'{"role": "user"}\n', 1, "not an export"),
-        (b'{"format": "trunkline-session", "version": 2}\n', 1, "version 2, and this program knows version 1"),
+        (b'{"format": "trunkline-session", "version": 3}\n', 1, "version 3, and this program knows versions 1 and 2"),
         (b'{"format": "trunkline-session", "version": 1}\n', 1, "`people`"),
         (b"\xff\xfe\n", 1, "not JSON"),
         (b"[" * 100_000, 1, "not JSON"),

@@ -18,10 +18,12 @@ from store import (
     overheard,
     pairings,
     people,
+    pins,
     places,
     refusals,
     search,
     sessions,
+    spending,
     turns,
 )
 from store.about import About
@@ -32,6 +34,7 @@ from store.ids import pack
 from store.overheard import Line
 from store.records import InboxState, OutboxState, Role, Status, Turn, TurnStatus, Usage
 from store.schema import STEPS
+from store.spending import Amount, Whose
 from tests.store.golden.make import ADDRESS, KEY, NOW, dump
 from tests.store.helpers import in_memory, integrity, schema
 
@@ -255,3 +258,71 @@ async def test_before_platforms_a_message_was_a_thought_of_its_own(m001: Store) 
     [item] = await m001.read(inbox.all_waiting)
     assert (item.about, item.thought, item.open_until) == (About(), None, 0)
     assert [row.part for row in await m001.read(lambda db: outbox.of_turn(db, pack(1, 1)))] == [0]
+
+
+# What m004.sql holds beyond it
+
+
+@pytest.fixture
+async def m004(data_dir: Path) -> AsyncIterator[Store]:
+    load(GOLDEN / "m004.sql", data_dir)
+    store = await Store.open(data_dir)
+    yield store
+    await store.close()
+
+
+@pytest.mark.req("P27", "S004-48", "S004-56", "S004-95")
+async def test_what_models_tell_reads_back(m004: Store) -> None:
+    answered, running = await m004.read(lambda db: turns.of_session(db, 2))
+    assert answered.usage == Usage(input=700, cached=300, output=40, reasoning=160, source="provider")
+    assert (answered.agent, answered.chat, answered.cost) == ("model", "discord:-200", 1_234)
+    assert (answered.response_id, answered.previous_response_id) == ("resp_2", "resp_1")
+    assert answered.chain_expires_at == NOW + 86_400_000_000
+    assert (running.reserved_tokens, running.reserved_cost, running.usage) == (3_000, None, Usage())
+    session = await m004.read(lambda db: sessions.by_number(db, 2))
+    assert (session.total_input_tokens, session.total_output_tokens) == (1_000, 200)
+
+
+@pytest.mark.req("P28")
+async def test_budgets_read_back(m004: Store) -> None:
+    whose = Whose(people=(1,), agent="model", chat="discord:-200")
+    assert await m004.read(lambda db: spending.amount(db, whose, NOW)) == Amount(tokens=4_200, cost=1_234)
+    more = await m004.read(lambda db: spending.allowed(db, "everybody", "person=x", NOW))
+    assert more == Amount(tokens=500, cost=70)
+    assert not await m004.write(lambda db: spending.warn_once(db, "everybody", "person=x", NOW))
+
+
+async def test_before_models_a_turn_had_no_agent(m001: Store) -> None:
+    first = await m001.read(lambda db: turns.get(db, pack(1, 1)))
+    assert (first.agent, first.chat, first.cost, first.response_id, first.reserved_tokens) == (None,) * 5
+
+
+# What m005.sql holds beyond it
+
+
+@pytest.mark.req("P28")
+async def test_what_was_spent_outside_of_turns_reads_back(m005: Store) -> None:
+    whose = Whose(people=(1,), agent="model", chat="discord:-200")
+    assert await m005.read(lambda db: spending.amount(db, whose, NOW)) == Amount(tokens=4_279, cost=1_246)
+    assert (await m005.read(lambda db: spending.of_session(db, 2))).turns == 2
+
+
+@pytest.fixture
+async def m005(data_dir: Path) -> AsyncIterator[Store]:
+    load(GOLDEN / "m005.sql", data_dir)
+    store = await Store.open(data_dir)
+    yield store
+    await store.close()
+
+
+async def test_pins_and_compactions_read_back(m005: Store) -> None:
+    [pinned] = await m005.read(lambda db: pins.of_session(db, 2, 99))
+    assert (pinned.seq, pinned.content) == (1, Text("How much?"))
+    base = await m005.read(lambda db: compactions.base(db, 2))
+    left_out = await m005.read(lambda db: compactions.in_force(db, 2, leaves_out=True))
+    trimmed = await m005.read(lambda db: compactions.in_force(db, 2, leaves_out=False))
+    assert [None if one is None else one.strategy for one in (base, left_out, trimmed)] == [
+        "summary",
+        "window",
+        "trim_tools",
+    ]

@@ -40,6 +40,7 @@ TABLES = {
     "turns",
     "messages",
     "compactions",
+    "outlays",
     "inbox",
     "outbox",
     "aliases",
@@ -50,6 +51,8 @@ TABLES = {
     "pairings",
     "overheard",
     "chosen_agents",
+    "allowances",
+    "budget_warnings",
     "participants",
     "search_state",
     # The index: what is searched, and the tables that SQLite keeps it in.

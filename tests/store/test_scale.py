@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from routing.keys import SessionKey
-from store import compactions, inbox, messages, outbox, people, sessions, turns
+from store import chains, compactions, inbox, messages, outbox, people, sessions, spending, turns
 from store.content import Text
 from store.inbox import Arrival
 from store.messages import HistoryOptions
 from store.outbox import Draft
 from store.records import NewMessage, OutboxKind, OutboxState, Role, Turn, Usage
 from store.sessions import SessionFilter, SessionPatch
+from store.spending import Whose
 from store.turns import Ending
 from tests.store.rows import instruct, make_address, make_key, say, tables
 from tests.store.scale import AGENT, START, build, key_of
@@ -24,6 +25,9 @@ THOUSAND, MILLION, DEEP = 1_000, 1_000_000, 100_000
 #: A session of the same 200 messages in both databases, and the one that is deep.
 ORDINARY, BIGGEST = 2, 1
 SHORT = make_key(AGENT, "short")
+
+#: For whom budgets are summed in a turn; their own turns of a day are looked at, and nobody else's.
+SPENDERS = (Whose(people=(1, 2)), Whose(agent="somebody"), Whose(chat="telegram:-1"), Whose(people=(1,), agent=AGENT))
 
 Work = Callable[[sqlite3.Connection], object]
 
@@ -172,8 +176,11 @@ def test_a_page_costs_the_same_at_any_depth(databases: dict[int, Recorder]) -> N
         lambda db: sessions.list_for(db, AGENT, SessionFilter(), 5),
         lambda db: [outbox.release_all(db, 1), outbox.settle(db, 1), outbox.open_places(db), outbox.parked(db)],
         lambda db: [inbox.all_waiting(db), turns.pending(db)],
+        lambda db: [spending.amount(db, whose, START) for whose in SPENDERS],
+        lambda db: [turns.by_seq(db, ORDINARY, 100), chains.changed_since(db, ORDINARY, START, 201, 200)],
     ],
-    ids=["since", "between", "message", "turn", "turns since", "session", "patch", "list", "deliveries", "recovery"],
+    ids=["since", "between", "message", "turn", "turns since", "session", "patch", "list", "deliveries", "recovery"]
+    + ["budgets", "chain"],
 )
 def test_looking_costs_the_same_among_a_million_messages(databases: dict[int, Recorder], work: Work) -> None:
     small, big = compare(databases, work)

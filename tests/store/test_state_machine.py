@@ -93,8 +93,8 @@ VIOLATIONS = {
     """,
     "totals are sums": """
         SELECT s.id FROM sessions s LEFT JOIN turns t ON t.session = s.id GROUP BY s.id
-        HAVING s.total_input_tokens <> coalesce(sum(t.input_tokens), 0)
-            OR s.total_output_tokens <> coalesce(sum(t.output_tokens), 0)
+        HAVING s.total_input_tokens <> coalesce(sum(t.input_tokens), 0) + coalesce(sum(t.cached_tokens), 0)
+            OR s.total_output_tokens <> coalesce(sum(t.output_tokens), 0) + coalesce(sum(t.reasoning_tokens), 0)
     """,
     "compactions are counted": """
         SELECT s.id FROM sessions s LEFT JOIN compactions c ON c.session = s.id GROUP BY s.id

@@ -68,6 +68,7 @@ def test_a_new_turn_is_pending(db: sqlite3.Connection) -> None:
         created_at=77,
         response_received_at=None,
         status_at=77,
+        agent="ada",
     )
     (message,) = messages.every(db, session.id)
     assert (message.content, message.role, message.turn) == (Text("question"), Role.USER, turn.id)
@@ -271,7 +272,7 @@ def test_the_database_refuses_to_change_an_ended_turn(db: sqlite3.Connection, en
     turn = end(db, add(db, make(db)))
     before = row_of(db, turn)
     columns = [name for _, name, *_ in db.execute("PRAGMA table_info(turns)").fetchall()]
-    assert len(columns) == 20
+    assert len(columns) == 30
     for column in columns:
         with pytest.raises(sqlite3.IntegrityError, match="an ended turn never changes"):
             db.execute(f"UPDATE turns SET {column} = {column} WHERE id = ?", (turn.id,))

@@ -456,7 +456,7 @@ async def test_a_write_that_takes_long_does_not_stop_the_loop(store: Store) -> N
 # Sudden death
 
 
-@pytest.mark.req("S000-01", "S001-34")
+@pytest.mark.req("S000-01", "S001-34", "P26")
 def test_what_was_acknowledged_survives_kill_9(data_dir: Path, checkout: Path) -> None:
     acknowledged: set[str] = set()
     for round_ in range(10):

@@ -21,7 +21,9 @@ def test_search(running: Place) -> None:
 def test_usage(running: Place) -> None:
     session = running.say("two words")
     by_agent = running("usage")
-    assert by_agent.lines[0].split() == ["AGENT", "NAME", "TURNS", "INPUT", "OUTPUT", "ESTIMATED", "UNKNOWN"]
+    assert by_agent.lines[0].split() == [
+        *("AGENT", "NAME", "TURNS", "INPUT", "CACHED", "OUTPUT", "REASONING", "ESTIMATED", "UNKNOWN", "COST")
+    ]
     rows = {line.split()[0]: line.split()[1:] for line in by_agent.lines[1:]}
     assert 0 < int(rows["main"][0]) <= int(rows["total"][0])
     by_session = running("usage", "--by", "session", "--json").json
@@ -53,3 +55,17 @@ def test_migrate(running: Place) -> None:
     assert "name them, or give --from" in running("sessions", "migrate", "--to", "other", expect=2).err
     said = running("sessions", "migrate", "--to", "nobody", one, expect=1).sentence
     assert said.startswith("There is no agent called 'nobody'.")
+
+
+def test_budgets(place: Place) -> None:
+    """Seen and raised while no daemon runs."""
+    assert place("budget", "list").out == "There are no budgets, or nothing was spent yet.\n"
+    place.configure(budgets={"all": {"tokens": 1000, "per": "month"}})
+    done = place("budget", "allow", "all", "--tokens", "500")
+    assert done.out == "Budget all (all): 0 of 1,500 tokens used.\n"
+    listed = place("budget", "list")
+    assert listed.lines[0].split() == ["BUDGET", "WHOSE", "PER", "TOKENS", "MONEY"]
+    assert listed.lines[1].split()[:3] == ["all", "all", "month"]
+    assert place("budget", "list", "--json").json["budgets"][0]["tokens"] == 1500
+    assert place("budget", "allow", "none", "--tokens", "5", expect=1).sentence.startswith("There is no budget called")
+    assert "does not count that" in place("budget", "allow", "all", "--money", "5", expect=1).sentence

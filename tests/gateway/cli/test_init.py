@@ -25,7 +25,13 @@ def test_answered_by_a_script(place: Place) -> None:
         "init", "--config", file, input="store\n127.0.0.1:9999\nbuiltin\n1:tg-token\n1234\ndc-token\n5678\n"
     )
     assert done.out == f"Wrote {file}. Next: trunkline run --config {file}\n"
-    questions = ["Data directory", "Address of the page and the API", "Agent (builtin)", "Telegram bot", "Telegram id"]
+    questions = [
+        "Data directory",
+        "Address of the page and the API",
+        "Agent (builtin, openai, local)",
+        "Telegram bot",
+        "Telegram id",
+    ]
     questions += ["Discord bot", "Discord id"]
     places = [done.err.index(question) for question in questions]
     assert places == sorted(places)
@@ -75,7 +81,7 @@ def test_a_wrong_answer_is_asked_again(place: Place) -> None:
     ("option", "value", "words"),
     [
         ("--listen", "8787", 'must be "host:port"'),
-        ("--agent", "gemini", "'gemini' is not 'builtin'"),
+        ("--agent", "gemini", "'gemini' is not one of 'builtin', 'openai', 'local'"),
     ],
 )
 def test_a_wrong_option_is_not(place: Place, option: str, value: str, words: str) -> None:
@@ -83,6 +89,22 @@ def test_a_wrong_option_is_not(place: Place, option: str, value: str, words: str
     assert option in done.err
     assert words in done.err
     assert not (place.folder / "new.toml").exists()
+
+
+def test_a_language_model(place: Place) -> None:
+    file = place.folder / "new.toml"
+    answers = ["", "", "openai", "ftp://x", "http://127.0.0.1:11434/v1/", "", "llama", "", "", ""]
+    done = place.plain("init", "--config", file, input="".join(f"{answer}\n" for answer in answers))
+    assert "must be an address that begins with http:// or https://" in done.err
+    server = {"api": "chat", "base_url": "http://127.0.0.1:11434/v1"}
+    assert read(file)["agents"]["main"] == {"kind": "openai", "model": "llama", **server}
+    place.plain("init", "--yes", "--agent", "openai", "--model", "m", "--api-key", "sk-1", "--config", file, "--force")
+    assert read(file)["agents"]["main"] == {"kind": "openai", "model": "m", "api_key": "sk-1"}
+    said = place.plain("init", "--yes", "--agent", "openai", "--model", "m", "--config", file, "--force", expect=78)
+    assert "[agents.main] api_key: OpenAI needs one" in said.err
+    done = place.plain("init", "--yes", "--agent", "local", "--config", file, "--force")
+    assert read(file)["agents"]["main"] == {"kind": "local"}
+    assert done.out == f"Wrote {file}. Next: trunkline local fetch, then trunkline run --config {file}\n"
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,9 @@ NAMES = """
 run init check status explain chat search usage backup restore export import forget doctor completion
 sessions list, sessions show, sessions new, sessions end, sessions delete, sessions migrate
 db migrate, db rollback
+local fetch
 pair list, pair approve, pair refuse, pair revoke
+budget list, budget allow
 """
 
 

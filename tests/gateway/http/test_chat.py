@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gateway.turn import title_of
+from gateway.steps import title_of
 from gateway.version import __version__
 from routing.errors import AgentFailed
 from store.database import Database

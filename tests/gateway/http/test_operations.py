@@ -393,3 +393,25 @@ async def test_status(live: Live, client: Client, tmp_path: Path) -> None:
     assert status["components"]["store"] == {"ok": True, "detail": ""}
     assert await live.running.store.read(turns.pending)
     live.puppet.answer("done")
+
+
+@pytest.mark.req("P28")
+async def test_budgets(tmp_path: Path) -> None:
+    config = configure(tmp_path, budgets={"daily": {"person": "*", "tokens": 5}})
+    async with started(config) as live, connected(live) as client:
+        await talked(live, client, "hello there, how are you?")
+        [row] = (await client.get("/api/admin/budgets"))["budgets"]
+        assert (row["name"], row["per"], row["tokens"], row["money"]) == ("daily", "day", 5, None)
+        assert row["spentTokens"] > 5
+        session = await client.create("main")
+        await client.say(session, "and now?")
+        await live.ended(session, 1)
+        [turn] = await client.get(f"/api/sessions/{session}/turns")
+        assert turn["status"] == "failed"
+        assert "is spent" in turn["errors"][0]
+        who = row["scope"].removeprefix("person=")
+        more = await client.ask("POST", "/api/admin/budgets/daily/allow", json={"tokens": 500, "person": who})
+        assert (more.status, more.json["tokens"]) == (200, 505)
+        await client.refused(404, "POST", "/api/admin/budgets/other/allow", json={"tokens": 5})
+        await client.refused(400, "POST", "/api/admin/budgets/daily/allow", json={"tokens": 5})
+        await client.refused(400, "POST", "/api/admin/budgets/daily/allow", json={"token": 5})

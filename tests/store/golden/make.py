@@ -12,14 +12,30 @@ from dataclasses import replace
 
 from routing.keys import PeerKind, SessionKey
 from routing.messages import Address, Addressed, Attachment, AttachmentKind, Inbound, Quote, Sender
-from store import accounts, compactions, inbox, outbox, overheard, pairings, people, places, refusals, turns
+from store import (
+    accounts,
+    compactions,
+    inbox,
+    messages,
+    outbox,
+    overheard,
+    pairings,
+    people,
+    pins,
+    places,
+    refusals,
+    sessions,
+    spending,
+    turns,
+)
 from store.about import About
 from store.content import Plan, Text, Tool
 from store.inbox import Arrival
 from store.outbox import Draft
 from store.overheard import Line
 from store.people import Configured
-from store.records import NewMessage, OutboxKind, OutboxState, Role, Turn, Usage
+from store.records import NewMessage, OutboxKind, OutboxState, Role, Session, Turn, Usage
+from store.spending import Amount, Outlay
 from store.turns import Ending, Instruction
 from tests.store.helpers import in_memory
 
@@ -99,6 +115,8 @@ def fill(db: sqlite3.Connection) -> None:
     )
     refusals.record(db, stranger, "unknown_sender", NOW + 12_000)
     _fill_platforms(db, stranger, person.id)
+    _fill_models(db, person.id)
+    _fill_compaction(db, sessions.by_number(db, 2))
 
 
 def _fill_platforms(db: sqlite3.Connection, stranger: Inbound, person: int) -> None:
@@ -126,6 +144,55 @@ def _fill_platforms(db: sqlite3.Connection, stranger: Inbound, person: int) -> N
     outbox.hold(db, ADDRESS.place, NOW + 60_000_000)
     export = Draft(address=thread, text="# All of it", kind=OutboxKind.NOTICE, filename="conversation.md")
     outbox.park(db, outbox.put(db, export, OutboxState.READY, NOW + 13_000), "blocked", NOW + 14_000, blocked=True)
+
+
+def _fill_models(db: sqlite3.Connection, person: int) -> None:
+    """What came with the fourth step: an answer with all that a provider tells, a turn that holds back, a budget."""
+    session = sessions.create(db, SessionKey("model", "discord", "other", PeerKind.GROUP, "-200"), NOW + 20_000)
+
+    def ask(text: str, now: int, **held: int) -> Turn:
+        instruction = Instruction(
+            messages=(NewMessage(role=Role.USER, content=Text(text)),),
+            summary=text,
+            created_by=person,
+            chat="discord:-200",
+            reserved_tokens=held.get("tokens"),
+            reserved_cost=held.get("cost"),
+        )
+        return turns.add(db, session.id, instruction, now)
+
+    first = ask("How much?", NOW + 21_000, tokens=2_000, cost=900)
+    ending = Ending(
+        answer_summary="That much",
+        model="large-1",
+        usage=Usage(input=700, cached=300, output=40, reasoning=160, source="provider"),
+        cost=1_234,
+        response_id="resp_2",
+        previous_response_id="resp_1",
+        chain_expires_at=NOW + 86_400_000_000,
+    )
+    answer = NewMessage(role=Role.AGENT, content=Text("That much.", partial=False), token_count=40)
+    turns.complete(db, first.id, None, answer, ending, NOW + 22_000)
+    ask("And more?", NOW + 23_000, tokens=3_000)
+    spending.allow(db, "everybody", "person=x", Amount(tokens=500, cost=70), NOW + 24_000)
+    spending.warn_once(db, "everybody", "person=x", NOW)
+
+
+def _fill_compaction(db: sqlite3.Connection, session: Session) -> None:
+    """What came with the fifth step: a pinned message, and a compaction of each kind."""
+    pins.put(db, messages.between(db, session.id, 1, 1)[0], NOW + 25_000)
+    for number, strategy in enumerate(("summary", "trim_tools", "window")):
+        compactions.record(
+            db,
+            session.id,
+            strategy=strategy,
+            through_seq=2,
+            summary="" if strategy == "trim_tools" else f"By {strategy}.",
+            tokens=(100 - number, 50),
+            now=NOW + 26_000 + number * 1_000,
+        )
+    used = Usage(input=50, cached=20, output=5, reasoning=4, source="provider")
+    spending.spend(db, session.id, Outlay(model="small-1", usage=used, cost=12), NOW + 29_000)
 
 
 def dump() -> str:
