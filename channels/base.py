@@ -6,7 +6,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from routing.messages import Address, Attachment, Incoming
+from routing.messages import Address, Attachment, Incoming, Press
+
+
+@dataclass(frozen=True, slots=True)
+class Button:
+    """Under a message. Its label is plain text; its data comes back with a press."""
+
+    label: str
+    #: At most 64 bytes.
+    data: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What whoever pressed a button is told, and nobody else."""
+
+    text: str
+    #: Something they have to read, as opposed to a receipt.
+    alert: bool = False
+    #: The buttons of this message do nothing any more.
+    over: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +40,8 @@ class Outgoing:
     text: str
     #: Set: a file of this name goes out, and the text is its content.
     filename: str | None = None
+    #: None: it never has any. Empty: it has none any more.
+    buttons: tuple[Button, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +62,10 @@ class Host(Protocol):
 
     async def accept(self, what: Incoming) -> None:
         """Take something into the store. Returns when it is safe, and never raises into a library."""
+        ...
+
+    async def press(self, press: Press) -> Verdict:
+        """A button was pressed. Returns when it is decided what comes of it, and never raises into a library."""
         ...
 
     async def seen(self) -> Mapping[str, str]:
@@ -91,6 +117,15 @@ class Edits(Protocol):
     def edit_spacing(self, address: Address) -> float:
         """Least seconds between two changes of one message."""
         ...
+
+
+@runtime_checkable
+class Asks(Protocol):
+    """Messages can have buttons, and presses come back. Elsewhere options are numbered and answered in words."""
+
+    #: How many there may be, and how long a label.
+    most_buttons: int
+    longest_label: int
 
 
 @runtime_checkable

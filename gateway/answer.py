@@ -10,6 +10,7 @@ from gateway.clock import Clock
 from gateway.feed import Feed
 from gateway.persist import Persist
 from gateway.presence import Presence
+from gateway.questions.desk import Asking
 from routing.errors import StoreUnavailable, TurnEnded, UnknownSession, UnknownTurn
 from store import turns
 from store.content import Content, Plan, Text, Tool
@@ -40,6 +41,8 @@ class Answer:
         self.row = row
         #: Estimated tokens that the agent was given, where it reports none itself.
         self.given: int | None = None
+        #: Who puts the agent's questions to people.
+        self.asking: Asking | None = None
         self._closed: list[str] = []
         self._pieces: list[str] = []
         self._stored = ""
@@ -86,8 +89,14 @@ class Answer:
                 self._tools[call_id] = await self._write(row, Role.SYSTEM, Tool(tool, args, result), call_id)
             case Notice(text):
                 await self._write(None, Role.SYSTEM, Text(text))
-            case Permission(answer=answer):
-                answer.set_result(None)
+            case Permission():
+                await self._ask(event)
+
+    async def _ask(self, permission: Permission) -> None:
+        if self.asking is None:
+            permission.answer.set_result(None)
+        else:
+            self.asking.ask(permission)
 
     async def __aenter__(self) -> Answer:
         self._refresher = asyncio.create_task(self._refresh(), name="answer")

@@ -11,6 +11,7 @@ from enum import StrEnum
 from channels.base import MenuItem
 from gateway import bill, phrases, remembering, telling, usage
 from gateway.admission import Rules
+from gateway.questions import deciding
 from gateway.remembering import Planned
 from routing.keys import PeerKind, SessionKey
 from routing.messages import Inbound
@@ -107,8 +108,8 @@ class Stopped:
     """A turn that the database has ended; its run has to be ended too."""
 
     turn: Turn
-    #: Where it was being answered.
-    place: str
+    #: Where it was being answered, and where it asked for something.
+    places: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,12 +180,13 @@ def _end_turn(db: Database, turn: Turn, reason: str, note: str, closing: str, no
     growing = turns.growing(db, turn.id)
     used, cost = usage.of_cut(db, turn)
     ended = turns.fail(db, turn.id, note, Ending(errors=(reason,), usage=used, cost=cost), now)
+    elsewhere = deciding.close(db, turn.id, phrases.OVER_STOPPED, now)
     if outbox.preview_of(db, turn.id) is not None:
         shown = "".join(getattr(row.content, "text", "") for row in growing)
         text = f"{shown}\n\n{closing}" if shown else closing
         draft = Draft(address=address, text=text, turn=turn.id)
         outbox.put_answer(db, draft, OutboxState.READY, now)
-    return Stopped(ended, address.place)
+    return Stopped(ended, (address.place, *elsewhere))
 
 
 def _help(db: Database, asked: Asked, rules: Rules, now: Micros) -> Outcome:

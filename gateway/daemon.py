@@ -33,6 +33,7 @@ from gateway.lanes import AgentLimits, Lanes
 from gateway.logs import Event, log, mask
 from gateway.operations import Operations
 from gateway.persist import Persist
+from gateway.questions.desk import Desk
 from gateway.turn import Answering, Turns
 from routing.bindings import Router
 from routing.errors import StoreClosed
@@ -138,6 +139,7 @@ class Daemon:
         rules = rules_of(config, self._agents)
         if not self._quiet:
             allowing.warm(rules.budgets, config.agents)
+        desk = Desk(persist, delivery, feed, clock)
         turns = Turns(
             persist=persist,
             clock=clock,
@@ -147,6 +149,7 @@ class Daemon:
             agents=answering,
             streaming=streaming,
             budgets=rules.budgets,
+            desk=desk,
         )
         limits = {name: AgentLimits(queue=one.queue, max_turns=one.max_turns) for name, one in config.agents.items()}
         lanes = Lanes(turns, limits, clock, tasks)
@@ -160,6 +163,7 @@ class Daemon:
             feed=feed,
             disk=disk,
             floods=Floods(clock),
+            desk=desk,
             clock=clock,
             closed=True,
         )

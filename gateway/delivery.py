@@ -13,11 +13,13 @@ from gateway import phrases
 from gateway.clock import Clock
 from gateway.logs import Event, log
 from gateway.pacing import Pacing
-from gateway.parts import beginning, parts, with_words
+from gateway.parts import asked, beginning, parts, with_words
 from gateway.persist import Persist
+from gateway.questions import wording
 from routing.errors import DeliveryFailed
 from routing.messages import Address
-from store import outbox
+from store import outbox, questions
+from store.database import Database
 from store.ids import Micros
 from store.records import Delivery as Row
 from store.records import OutboxKind, OutboxState
@@ -175,7 +177,7 @@ class Delivery:
             name = f"{row.address.channel}.{row.address.account}"
             await self._park(row, f"there is no channel account [{name}] in the configuration any more")
             return
-        items = parts(channel, row)
+        items = await self._messages(channel, row)
         number = row.part
         if number >= len(items) and row.sent_id is not None:
             # It was cut differently before a restart: there is nothing left to send.
@@ -192,8 +194,14 @@ class Delivery:
             await self._failed(row, DeliveryFailed(repr(exc), retryable=True, ambiguous=True))
         else:
             last = number == len(items) - 1
-            await self._persist.must(lambda db: outbox.sent(db, row.id, sent_id, self._clock.now(), last=last))
+            await self._persist.must(lambda db: _arrived(db, row, sent_id, self._clock.now(), last=last))
             log(Event.DELIVERY_SENT, logging.DEBUG, delivery=row.id, turn=row.turn, part=number, attempts=row.attempts)
+
+    async def _messages(self, channel: Channel, row: Row) -> list[Outgoing]:
+        question = row.question
+        if question is None:
+            return parts(channel, row)
+        return asked(channel, row, await self._persist.read(lambda db: wording.buttons(questions.get(db, question))))
 
     async def _failed(self, row: Row, failure: DeliveryFailed) -> None:
         editing = row.editing
@@ -232,6 +240,13 @@ class Delivery:
     async def _park(self, row: Row, why: str, *, blocked: bool = False) -> None:
         await self._persist.must(lambda db: outbox.park(db, row.id, why, self._clock.now(), blocked=blocked))
         log(Event.DELIVERY_PARKED, logging.ERROR, delivery=row.id, turn=row.turn, why=why)
+
+
+def _arrived(db: Database, row: Row, sent_id: str, now: Micros, *, last: bool) -> None:
+    if row.question is None:
+        outbox.sent(db, row.id, sent_id, now, last=last)
+    else:
+        questions.shown(db, row.id, sent_id, row.text, now)
 
 
 def _address(place: str) -> Address:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from channels.base import Channel, MenuItem
+from channels.base import Channel, MenuItem, Verdict
 from gateway.commands import MENU
 from gateway.health import Health
 from gateway.intake import Intake
 from gateway.logs import Event, log
-from routing.messages import Incoming
+from routing.messages import Incoming, Press
 from store import accounts
 
 
@@ -32,6 +32,9 @@ class ChannelHost:
 
     async def accept(self, what: Incoming) -> None:
         await self.intake.accept(what)
+
+    async def press(self, press: Press) -> Verdict:
+        return await self.intake.desk.press(press)
 
     async def seen(self) -> Mapping[str, str]:
         one = self.channel

@@ -19,6 +19,7 @@ from gateway.health import DiskGuard
 from gateway.lanes import Lanes
 from gateway.logs import Event, log
 from gateway.persist import Persist
+from gateway.questions.desk import Desk
 from gateway.remembering import Planned
 from gateway.turn import Turns
 from routing.access import Reason
@@ -45,6 +46,7 @@ class Intake:
     feed: Feed
     disk: DiskGuard
     floods: Floods
+    desk: Desk
     clock: Clock
     closed: bool = False
 
@@ -139,7 +141,8 @@ class Intake:
         """After the database has ended a turn: end its run, and close what was shown of it."""
         self.turns.stop(stopped.turn.id)
         self.feed.changed(stopped.turn.session)
-        self.delivery.kick(stopped.place)
+        for place in stopped.places:
+            self.delivery.kick(place)
 
     def check(self) -> None:
         """Raise if nothing new is taken now."""

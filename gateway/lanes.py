@@ -10,6 +10,7 @@ from itertools import takewhile
 
 from gateway.clock import Clock
 from gateway.config import QueueMode
+from gateway.deadline import Slot
 from gateway.turn import Turns
 from routing.keys import SessionKey
 from routing.messages import Address
@@ -100,12 +101,16 @@ class Lanes:
 
     async def _serve(self, key: SessionKey, lane: _Lane) -> None:
         agent = key.agent_id
-        slot = self._slots.get(agent) or asyncio.Semaphore()
+        places = self._slots.get(agent) or asyncio.Semaphore()
         try:
             while (lane.waiting or lane.unfinished) and not self._closing:
                 await self._settle(lane)
-                async with slot:
-                    await self._one(agent, lane)
+                slot = Slot(places)
+                await slot.take()
+                try:
+                    await self._one(agent, lane, slot)
+                finally:
+                    slot.free()
         finally:
             del self._lanes[key]
 
@@ -123,12 +128,12 @@ class Lanes:
                 lane.pause.cancel()
                 lane.pause = None
 
-    async def _one(self, agent: str, lane: _Lane) -> None:
+    async def _one(self, agent: str, lane: _Lane, slot: Slot) -> None:
         """Run one turn in a task of its own, so that stopping it does not end the lane."""
         if lane.unfinished:
-            work = self._turns.again(lane.unfinished.popleft())
+            work = self._turns.again(lane.unfinished.popleft(), slot)
         else:
-            work = self._turns.start(self._next(agent, lane))
+            work = self._turns.start(self._next(agent, lane), slot)
         lane.turn = asyncio.create_task(work, name="turn")
         try:
             await asyncio.shield(lane.turn)

@@ -44,6 +44,10 @@ class Event(StrEnum):
     TURN_TIMEOUT = "turn_timeout"
     TURN_RERUN = "turn_rerun"
     TURN_QUARANTINED = "turn_quarantined"
+    QUESTION_ASKED = "question_asked"
+    QUESTION_DECIDED = "question_decided"
+    #: Somebody pressed a button and may not, or too late.
+    PRESS_REFUSED = "press_refused"
     COMPACTION_DONE = "compaction_done"
     COMPACTION_FAILED = "compaction_failed"
     #: The deadline came first: the reply goes out, and the summary is still being written.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from channels.base import Channel, Outgoing, Splits
+from dataclasses import replace
+
+from channels.base import Asks, Button, Channel, Outgoing, Splits
 from gateway import phrases
 from store.records import Delivery as Row
 
@@ -51,6 +53,12 @@ def with_words(channel: Channel, text: str, words: str) -> str:
 def preview(row: Row, text: str) -> Outgoing:
     """The first message of a row while its text still grows."""
     return _outgoing(row, 0, text)
+
+
+def asked(channel: Channel, row: Row, buttons: tuple[Button, ...]) -> list[Outgoing]:
+    """A question: one message, with its buttons where there are such things."""
+    outgoing = _outgoing(row, 0, beginning(channel, row.text))
+    return [replace(outgoing, buttons=buttons) if isinstance(channel, Asks) else outgoing]
 
 
 def _outgoing(row: Row, number: int, text: str, filename: str | None = None) -> Outgoing:

@@ -134,6 +134,28 @@ MODEL_FAILED = {
     "request_refused": "the model's provider did not accept the request.",
     "tool_not_offered": "the model wanted to use a tool that it does not have.",
 }
+#: Questions of agents, and what became of them.
+ASKS_PERMISSION = "The agent {agent} asks for permission:"
+ASKED_UNTIL = "The owner or somebody named for it can answer. Without an answer it is rejected in {minutes} minutes."
+UNNAMED_TOOL = "(a tool without a name)"
+#: Before the words of the agent, which must not make a yes look like a no.
+OPTION_SIGNS = {"allow_once": "✅", "allow_always": "✅✅", "reject_once": "❌", "reject_always": "❌❌"}
+CHOOSE_BY_NUMBER = "Answer with /choose and the number."
+CHOSEN = "{option} was chosen by {name}."
+YOU_CHOSE = "You chose: {option}"
+NOBODY_ANSWERED = "Nobody answered within {minutes} minutes, so it was rejected."
+QUESTION_CLOSED = "This request is over because {why}."
+QUESTION_OVER = "Nothing was changed. {why}"
+QUESTION_UNKNOWN = "This request is not known any more. Nothing was changed."
+NOT_YOURS_TO_ANSWER = "Only the owner, or somebody named for it, can answer this. Nothing was changed."
+NO_SUCH_OPTION = "There are {count} options; choose one by its number."
+NOTHING_TO_CHOOSE = "Nothing is waiting for an answer here."
+PRESS_FAILED = "That could not be stored just now. Please press again."
+OVER_STOPPED = "the answer was stopped"
+OVER_ENDED = "the answer ended without it"
+OVER_FAILED = "the answer failed"
+OVER_RESTARTED = "the gateway was restarted while it waited"
+
 #: Warnings that a turn keeps.
 OTHER_MODEL = "Answered by {model}, because {failed} failed ({why})."
 CHAIN_LOST = "The provider no longer had the answer before this one, so the whole conversation was sent again."

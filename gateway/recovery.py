@@ -11,6 +11,7 @@ from gateway.admission import AgentRules
 from gateway.delivery import Delivery
 from gateway.lanes import Lanes
 from gateway.logs import Event, log
+from gateway.questions import deciding
 from gateway.steps import Started, address_of, fail
 from routing.keys import SessionKey
 from store import inbox, outbox, sessions, turns
@@ -41,6 +42,7 @@ def look(db: Database, agents: Mapping[str, AgentRules], now: Micros) -> Found:
     """One transaction, in the order that matters."""
     released = outbox.release_all(db, now)
     uncertain = outbox.settle(db, now)
+    deciding.close_all(db, phrases.OVER_RESTARTED, now)
     waiting = tuple(inbox.all_waiting(db))
     again: list[tuple[SessionKey, int]] = []
     interrupted = 0

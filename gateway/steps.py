@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from gateway import attribution, phrases, settling
 from gateway.budgets import Budgets, Held
+from gateway.questions import deciding
 from routing.access import Reason
 from routing.messages import Address
 from store import inbox, outbox, overheard, people, refusals, sessions, turns
@@ -106,6 +107,7 @@ def fail(
     note = phrases.NOTE_FAILED.format(why=why)
     ending = replace(settling.of_cut(db, started.turn, ending), errors=(why,))
     turn = turns.fail(db, started.turn.id, note, ending, now)
+    deciding.close(db, turn.id, phrases.OVER_FAILED, now)
     text = phrases.FAILED.format(why=why[:1].upper() + why[1:])
     draft = Draft(address=started.address, text=text, turn=turn.id)
     outbox.put_answer(db, draft, OutboxState.READY, now, closing=closing)

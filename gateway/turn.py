@@ -18,6 +18,7 @@ from gateway.clock import Clock
 from gateway.compactor import Compactor
 from gateway.config import AgentConfig, Strategy
 from gateway.context import Context
+from gateway.deadline import Deadline, Slot
 from gateway.delivery import Delivery
 from gateway.feed import Feed
 from gateway.files import Files
@@ -25,6 +26,8 @@ from gateway.logs import Event, log
 from gateway.persist import Persist
 from gateway.presence import Presence
 from gateway.previews import Preview
+from gateway.questions import deciding
+from gateway.questions.desk import Asking, Desk
 from gateway.runs import Run
 from gateway.steps import Started, begin, fail, resume, summary
 from routing.errors import AgentFailed, ContextExceeded, ModelFailed, StoreError, TurnRunning, TurnTimedOut
@@ -52,6 +55,7 @@ class Answering:
 @dataclass(slots=True)
 class _Running:
     task: asyncio.Task[None]
+    slot: Slot
     stopped: bool = False
 
 
@@ -69,6 +73,7 @@ class Turns:
         agents: Mapping[str, Answering],
         streaming: frozenset[tuple[str, str]],
         budgets: Budgets,
+        desk: Desk,
     ) -> None:
         self._persist = persist
         self._clock = clock
@@ -79,9 +84,10 @@ class Turns:
         #: The channel accounts on which answers are shown while they grow.
         self._streaming = streaming
         self._budgets = budgets
+        self._desk = desk
         self._running: dict[int, _Running] = {}
 
-    async def start(self, items: Sequence[int]) -> None:
+    async def start(self, items: Sequence[int], slot: Slot) -> None:
         """Answer messages that waited in the inbox, in one new turn."""
         started = await self._begin(items)
         if started is not None:
@@ -90,7 +96,7 @@ class Turns:
             if started.refused is not None:
                 self._refused(started)
             else:
-                await self._run(started)
+                await self._run(started, slot)
 
     async def _begin(self, items: Sequence[int]) -> Started | None:
         while True:
@@ -105,14 +111,14 @@ class Turns:
         self._feed.changed(started.session.id)
         self._delivery.kick(started.address.place)
 
-    async def again(self, turn: int) -> None:
+    async def again(self, turn: int, slot: Slot) -> None:
         """Run a turn once more that a crash or a stop of the daemon cut short."""
         try:
             started = await self._persist.must(lambda db: resume(db, turn))
         except GONE:
             return  # it was stopped while it waited for its slot
         log(Event.TURN_RERUN, session=started.session.public_id, turn=started.turn.seq)
-        await self._run(started)
+        await self._run(started, slot)
 
     def stop(self, turn: int) -> None:
         """End the run of a turn that the database has ended already."""
@@ -121,11 +127,11 @@ class Turns:
             running.stopped = True
             running.task.cancel()
 
-    async def _run(self, started: Started) -> None:
+    async def _run(self, started: Started, slot: Slot) -> None:
         task = asyncio.current_task()
         if task is None:
             raise RuntimeError("a turn runs in a task")
-        running = self._running[started.turn.id] = _Running(task)
+        running = self._running[started.turn.id] = _Running(task, slot)
         began = self._clock.monotonic()
         log(Event.TURN_STARTED, logging.DEBUG, session=started.session.public_id, turn=started.turn.seq)
         self._feed.changed(started.session.id)
@@ -140,6 +146,7 @@ class Turns:
             log(Event.TURN_STOPPED, session=started.session.public_id, turn=started.turn.seq)
         finally:
             del self._running[started.turn.id]
+            self._desk.over(started.turn.id)
             self._feed.changed(started.session.id)
 
     async def _answer(self, started: Started, began: float) -> None:
@@ -236,6 +243,8 @@ class Turns:
         config = answering.config
         presence = self._presence(started)
         answer = Answer(self._persist, self._clock, self._feed, started.turn.id, presence, started.row)
+        deadline = Deadline(self._clock, seconds, self._running[started.turn.id].slot)
+        answer.asking = Asking(self._desk, started, config, deadline)
         turn = TurnContext(
             agent=started.session.key.agent_id,
             session_id=started.session.public_id,
@@ -249,8 +258,9 @@ class Turns:
             # The run is outside the deadline: an agent that cleans up for too long does not lose its answer.
             async with (
                 Run(answering.agent, turn, self._clock) as run,
-                self._clock.timeout(seconds),
+                deadline,
                 presence,
+                answer.asking,
                 answer,
             ):
                 done = await _listen(run, answer)
@@ -296,6 +306,7 @@ class Turns:
             near = self._budgets.settle(db, started.turn, told.usage, told.cost, now)
             told = replace(told, warnings=told.warnings + near)
             turn = turns.complete(db, started.turn.id, answer.row, last, told, now)
+            deciding.close(db, turn.id, phrases.OVER_ENDED, now)
             outbox.put_answer(db, draft, state, now, closing=closing)
             settling.warn(db, near, started.address, now)
             return turn

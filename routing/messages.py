@@ -129,5 +129,17 @@ class Moved:
     new: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Press:
+    """Somebody pressed a button."""
+
+    channel: str
+    account: str
+    chat: str
+    sender: Sender
+    #: What the button carries, as it came back: it may be forged.
+    data: str
+
+
 #: Whatever a channel hands over.
 Incoming = Inbound | Edited | Deleted | Moved

@@ -14,7 +14,8 @@ from store.inbox import decode_address, encode_address
 from store.records import Delivery, OutboxKind, OutboxState
 
 _COLUMNS = (
-    "id, address, turn, kind, text, state, sent_id, uncertain, attempts, next_at, error, created_at, filename, part"
+    "id, address, turn, kind, text, state, sent_id, uncertain, attempts, next_at, error, created_at, filename, part,"
+    " question"
 )
 
 #: Written out beside one of its states, or SQLite does not see that the partial index will do.
@@ -302,4 +303,5 @@ def _delivery(row: tuple[Json, ...]) -> Delivery:
         created_at=row[11],
         filename=row[12],
         part=row[13],
+        question=row[14],
     )

@@ -262,6 +262,8 @@ class Delivery:
     filename: str | None = None
     #: Messages of this row that were sent.
     part: int = 0
+    #: The question that it asks.
+    question: int | None = None
 
     @property
     def uncertain(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from store import compaction_schema, model_schema, platform_schema, search_schema
+from store import compaction_schema, model_schema, platform_schema, question_schema, search_schema
 
 #: What stands where a forgotten person's words stood.
 REMOVED = "[removed]"
@@ -238,6 +238,7 @@ STEPS = (
     Step("m003_platforms", up=platform_schema.UP, down=platform_schema.DOWN),
     Step("m004_models", up=model_schema.UP, down=model_schema.DOWN),
     Step("m005_compaction", up=compaction_schema.UP, down=compaction_schema.DOWN),
+    Step("m006_questions", up=question_schema.UP, down=question_schema.DOWN),
 )
 
 

@@ -32,12 +32,14 @@ _WHO = "bot_user_id"
 
 
 class TelegramChannel:
-    """Implements Channel, Edits, Splits, Types, Paced and Fetches."""
+    """Implements Channel, Edits, Asks, Splits, Types, Paced and Fetches."""
 
     name = "telegram"
     reads_history = False
     silent_after: float | None = 60.0
     typing_every = 4.0
+    most_buttons = 8
+    longest_label = 64
 
     def __init__(self, account: str, token: str, base_url: str | None = None, *, timing: Timing | None = None) -> None:
         """`base_url` is the root of a Bot API server, such as http://127.0.0.1:8081; None is Telegram's own."""

@@ -15,6 +15,7 @@ from channels.telegram import receiving
 from channels.telegram.addressing import Me
 from channels.telegram.failures import explain, seconds
 from channels.telegram.line import Line
+from channels.telegram.pressing import Presses
 from channels.telegram.timing import Pauses, Timing
 from routing.messages import Edited, Inbound, Incoming
 
@@ -37,6 +38,7 @@ class Poller:
         self._token = token
         self._timing = timing
         self._pauses = Pauses(timing)
+        self._presses = Presses(line, host, token)
         #: What the next poll confirms. None: nothing waits to be confirmed.
         self._offset: int | None = None
         #: Whether the last poll worked; if not, the next one comes back at once to tell.
@@ -57,9 +59,12 @@ class Poller:
 
     async def run(self, me: Me) -> None:
         """For ever."""
-        while True:
-            if (updates := await self._poll()) is not None:
-                await self._take(updates, me)
+        try:
+            while True:
+                if (updates := await self._poll()) is not None:
+                    await self._take(updates, me)
+        finally:
+            await self._presses.close()
 
     async def _poll(self) -> Sequence[Update] | None:
         """One poll; None if it failed, after the pause that follows."""
@@ -79,6 +84,9 @@ class Poller:
     async def _take(self, updates: Sequence[Update], me: Me) -> None:
         """All of a batch: in order within a chat, and different chats at once, so that they share a commit."""
         async with asyncio.TaskGroup() as tasks:
+            for update in updates:
+                if update.callback_query is not None:
+                    tasks.create_task(self._presses.take(update.callback_query, me))
             for chat in _by_chat(list(receiving.incoming(updates, me))):
                 tasks.create_task(self._accept(chat))
         # An empty answer also says that everything before it is confirmed. To go on naming an old id would make the bot

@@ -21,6 +21,7 @@ KINDS = [
     Update.CHANNEL_POST,
     Update.EDITED_CHANNEL_POST,
     Update.MY_CHAT_MEMBER,
+    Update.CALLBACK_QUERY,
 ]
 #: Apps cut a longer text into messages of about this many UTF-16 units, at a line's or word's end before it.
 _PASTE = 4000

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from telegram import Bot, LinkPreviewOptions, MessageEntity, ReplyParameters
+from telegram import Bot, InlineKeyboardMarkup, LinkPreviewOptions, MessageEntity, ReplyParameters
 from telegram.error import BadRequest
 
 from channels.base import Outgoing
 from channels.telegram.failures import markup_refused, thread_gone, too_long, unchanged
+from channels.telegram.pressing import keyboard
 from channels.text import plain
 from channels.text import telegram as markup
 from channels.text.characters import is_blank
@@ -40,6 +41,7 @@ class Where:
 class Body:
     text: str
     entities: tuple[MessageEntity, ...] = ()
+    buttons: InlineKeyboardMarkup | None = None
 
 
 def where(address: Address) -> Where:
@@ -52,7 +54,7 @@ def where(address: Address) -> Where:
 async def send(bot: Bot, item: Outgoing) -> int:
     place = where(item.address)
     try:
-        return await _send(bot, place, item.text, item.filename)
+        return await _send(bot, place, item)
     except BadRequest as refusal:
         if place.thread is None or not thread_gone(refusal):
             raise
@@ -64,13 +66,13 @@ async def edit(bot: Bot, sent_id: str, item: Outgoing) -> None:
     place = where(item.address)
     number = _number(sent_id)
     try:
-        await _edit(bot, place.chat, number, rendered(item.text))
+        await _edit(bot, place.chat, number, _body(item))
     except BadRequest as refusal:
         if unchanged(refusal):
             return
         if not markup_refused(refusal):
             raise
-        await _edit_plainly(bot, place.chat, number, item.text)
+        await _edit_plainly(bot, place.chat, number, item)
 
 
 def rendered(text: str) -> Body:
@@ -94,29 +96,37 @@ def _sendable(text: str) -> str:
 async def _send_without_topic(bot: Bot, place: Where, item: Outgoing) -> int:
     noted = f"{TOPIC_GONE}\n\n{item.text}"
     if item.filename is None and len(markup.split(noted)) == 1:
-        return await _send(bot, place, noted, None)
+        return await _send(bot, place, replace(item, text=noted))
     await _message(bot, place, Body(TOPIC_GONE))
-    return await _send(bot, place, item.text, item.filename)
+    return await _send(bot, place, item)
 
 
-async def _send(bot: Bot, place: Where, text: str, filename: str | None) -> int:
-    if filename is not None:
-        return await _document(bot, place, text, filename)
+async def _send(bot: Bot, place: Where, item: Outgoing) -> int:
+    if item.filename is not None:
+        return await _document(bot, place, item.text, item.filename)
     try:
-        return await _send_text(bot, place, text)
+        return await _send_text(bot, place, item)
     except BadRequest as refusal:
         if not too_long(refusal):
             raise
-        return await _document(bot, place, text, FILE)
+        return await _document(bot, place, item.text, FILE)
 
 
-async def _send_text(bot: Bot, place: Where, text: str) -> int:
+async def _send_text(bot: Bot, place: Where, item: Outgoing) -> int:
     try:
-        return await _message(bot, place, rendered(text))
+        return await _message(bot, place, _body(item))
     except BadRequest as refusal:
         if not markup_refused(refusal):
             raise
-        return await _message(bot, place, unmarked(text))
+        return await _message(bot, place, _plain_body(item))
+
+
+def _body(item: Outgoing) -> Body:
+    return replace(rendered(item.text), buttons=keyboard(item.buttons))
+
+
+def _plain_body(item: Outgoing) -> Body:
+    return replace(unmarked(item.text), buttons=keyboard(item.buttons))
 
 
 async def _message(bot: Bot, place: Where, body: Body) -> int:
@@ -127,6 +137,7 @@ async def _message(bot: Bot, place: Where, body: Body) -> int:
         link_preview_options=_NO_PREVIEW,
         message_thread_id=place.thread,
         reply_parameters=place.reply,
+        reply_markup=body.buttons,
     )
     return sent.message_id
 
@@ -142,9 +153,9 @@ async def _document(bot: Bot, place: Where, text: str, filename: str) -> int:
     return sent.message_id
 
 
-async def _edit_plainly(bot: Bot, chat: int, number: int | None, text: str) -> None:
+async def _edit_plainly(bot: Bot, chat: int, number: int | None, item: Outgoing) -> None:
     try:
-        await _edit(bot, chat, number, unmarked(text))
+        await _edit(bot, chat, number, _plain_body(item))
     except BadRequest as refusal:
         if not unchanged(refusal):
             raise
@@ -152,7 +163,12 @@ async def _edit_plainly(bot: Bot, chat: int, number: int | None, text: str) -> N
 
 async def _edit(bot: Bot, chat: int, number: int | None, body: Body) -> None:
     await bot.edit_message_text(
-        body.text, chat_id=chat, message_id=number, entities=body.entities, link_preview_options=_NO_PREVIEW
+        body.text,
+        chat_id=chat,
+        message_id=number,
+        entities=body.entities,
+        link_preview_options=_NO_PREVIEW,
+        reply_markup=body.buttons,
     )
 
 

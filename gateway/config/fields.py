@@ -123,6 +123,21 @@ def _chat(text: str) -> str:
     return text if text == "*" else f"{channel}:{normalise_id(chat)}"
 
 
+def _approvers(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(one, str) and one.strip() for one in value):
+        raise wrong('must be a list of people, such as ["ada", "telegram:12345"]')
+    return tuple(map(_approver, value))
+
+
+def _approver(text: str) -> str:
+    channel, colon, user = text.partition(":")
+    if not colon:
+        return text.strip()
+    if not channel.strip() or not _INTEGER.fullmatch(normalise_id(user)):
+        raise wrong('must be a name of [people], or "channel:id" with the numeric id, such as "telegram:12345"')
+    return f"{channel.strip()}:{normalise_id(user)}"
+
+
 Address = Annotated[Listen, BeforeValidator(_listen)]
 Directory = Annotated[Path, BeforeValidator(_directory)]
 #: The name of an account, an agent or a person.
@@ -131,6 +146,8 @@ Name = Annotated[str, AfterValidator(_name)]
 Label = Annotated[str, AfterValidator(_label)]
 Id = Annotated[str, BeforeValidator(_id)]
 NumericId = Annotated[str, AfterValidator(_numeric), BeforeValidator(_id)]
+#: People, by their names in the file or by a platform's ids.
+Approvers = Annotated[tuple[str, ...], BeforeValidator(_approvers)]
 Ids = Annotated[frozenset[Id], Field(strict=False)]
 NumericIds = Annotated[frozenset[NumericId], Field(strict=False)]
 #: The machine's own unless given.

@@ -16,6 +16,7 @@ def problems(raw: Raw) -> Iterator[str]:
     yield from _owners(raw)
     yield from _identities(raw)
     yield from _budgets(raw)
+    yield from _approvers(raw)
 
 
 def default_agent(raw: Raw) -> str | None:
@@ -97,6 +98,16 @@ def _budgets(raw: Raw) -> Iterator[str]:
             if isinstance(value, str) and value != "*" and value not in names(raw, section):
                 where, known = key(["budgets", name, field]), nearest(value, names(raw, section))
                 yield f"{where}{given(value)}: there is no [{section}.{bare(value)}]; {known}"
+
+
+def _approvers(raw: Raw) -> Iterator[str]:
+    known = names(raw, "people")
+    for name, agent in tables(raw, "agents").items():
+        listed = agent.get("approvers")
+        for one in listed if isinstance(listed, list) else []:
+            if isinstance(one, str) and ":" not in one and one not in known:
+                where = key(["agents", name, "approvers"])
+                yield f"{where}{given(one)}: there is no [people.{bare(one)}]; {nearest(one, known)}"
 
 
 def _owners(raw: Raw) -> Iterator[str]:

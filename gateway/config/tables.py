@@ -23,6 +23,7 @@ from gateway.config import environment
 from gateway.config.environment import surroundings
 from gateway.config.fields import (
     Address,
+    Approvers,
     Chat,
     Count,
     Directory,
@@ -219,6 +220,10 @@ class AgentTable(Table):
     #: In tokens.
     context_window: Annotated[int, Field(ge=1, le=1_000_000_000)] = 8192
     compaction: Compaction = Compaction()
+    #: Who besides the owner decides what the agent may do: names of [people], or channel:id.
+    approvers: Approvers = ()
+    #: How long a request for permission waits for somebody; then it is rejected.
+    permission_timeout: Seconds = 600.0
 
     @property
     def scopes(self) -> Scopes:

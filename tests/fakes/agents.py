@@ -10,6 +10,8 @@ from gateway.agents.protocol import (
     Done,
     Event,
     Notice,
+    Option,
+    OptionKind,
     Permission,
     PlanUpdate,
     TextDelta,
@@ -111,3 +113,35 @@ class SummarisingAgent(ScriptedAgent):
                 raise step
             case _:
                 return Written(step(text))
+
+
+OPTIONS = (
+    Option("yes", "Allow once", OptionKind.ALLOW_ONCE),
+    Option("ever", "Always allow", OptionKind.ALLOW_ALWAYS),
+    Option("no", "Reject", OptionKind.REJECT_ONCE),
+)
+
+
+class AskingAgent:
+    """It wants permission for each of its calls, one after the other, and says what it was told."""
+
+    side_effects = True
+
+    def __init__(self, *calls: ToolUpdate, options: Sequence[Option] = OPTIONS) -> None:
+        self.calls = calls or (ToolUpdate("call1", "rm -rf build", {"command": "rm -rf build"}),)
+        self.options = tuple(options)
+        #: What it asked, and what it was told; a cancelled request is told nothing.
+        self.asked: list[Permission] = []
+        self.told: list[str | None] = []
+
+    async def run(self, turn: TurnContext) -> AsyncGenerator[Event, None]:
+        for call in self.calls:
+            request = Permission(call, self.options, asyncio.get_running_loop().create_future())
+            self.asked.append(request)
+            yield request
+            self.told.append(await request.answer)
+            yield TextDelta(f"told: {self.told[-1]}")
+        yield Done()
+
+    async def close(self) -> None:
+        pass

@@ -47,7 +47,7 @@ class Deploy:
         self._journal = Journal()
         self._rigs: list[Rig] = []
 
-    async def __call__(self, agents: Mapping[str, Agent], **tables: object) -> Rig:
+    async def __call__(self, agents: Mapping[str, Agent], /, **tables: object) -> Rig:
         if not self._rigs:
             self._journal.open()
         tables = {"agents": {name: {"kind": "builtin"} for name in agents}, **tables}

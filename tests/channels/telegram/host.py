@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from channels.base import MenuItem, Outgoing
+from channels.base import MenuItem, Outgoing, Verdict
 from channels.telegram import TelegramChannel, Timing
-from routing.messages import Address, Edited, Inbound, Incoming, Moved
+from routing.messages import Address, Edited, Inbound, Incoming, Moved, Press
 from tests.fakes.telegram.server import FakeTelegram
 from tests.fakes.telegram.world import Bot, Chat
 
@@ -38,6 +38,8 @@ class HostDouble:
         #: What the channel offered, and what of it was taken.
         self.offered: list[Incoming] = []
         self.taken: list[Incoming] = []
+        self.presses: list[Press] = []
+        self.verdict = Verdict("done")
         self.facts: dict[str, str] = {}
         self.troubles: list[str] = []
         #: "alive" and "trouble" in order.
@@ -52,6 +54,11 @@ class HostDouble:
         await self.gate.wait()
         self.taken.append(what)
         self._poke()
+
+    async def press(self, press: Press) -> Verdict:
+        self.presses.append(press)
+        self._poke()
+        return self.verdict
 
     async def seen(self) -> Mapping[str, str]:
         return {}

@@ -9,7 +9,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tests.fakes.telegram import buttons
 from tests.fakes.telegram.entities import Refused, clean, is_blank, units
+from tests.fakes.telegram.errors import ApiError, bad
 from tests.fakes.telegram.platform import Platform
 from tests.fakes.telegram.world import Bot, Chat, Json, Message
 
@@ -22,25 +24,19 @@ _Read = Callable[[str], Any]
 _SEND: Mapping[str, _Read] = {"chat_id": int, "message_thread_id": int, "reply_parameters": json.loads}
 
 
-class ApiError(Exception):
-    def __init__(self, code: int, description: str, parameters: Mapping[str, int] | None = None) -> None:
-        super().__init__(description)
-        self.code = code
-        self.description = description
-        self.parameters = parameters
-
-
-def bad(description: str) -> ApiError:
-    return ApiError(400, f"Bad Request: {description}")
-
-
 #: Method → what it takes and how that is read. The real server ignores the rest; here a typing error shows.
 FIELDS: Mapping[str, Mapping[str, _Read]] = {
     "getMe": {},
     "getUpdates": {"offset": int, "limit": int, "timeout": float, "allowed_updates": json.loads},
     "getWebhookInfo": {},
     "deleteWebhook": {"drop_pending_updates": json.loads},
-    "sendMessage": {**_SEND, "text": str, "entities": json.loads, "link_preview_options": json.loads},
+    "sendMessage": {
+        **_SEND,
+        "text": str,
+        "entities": json.loads,
+        "link_preview_options": json.loads,
+        "reply_markup": json.loads,
+    },
     "sendDocument": {**_SEND, "document": str, "caption": str},
     "editMessageText": {
         "chat_id": int,
@@ -48,7 +44,10 @@ FIELDS: Mapping[str, Mapping[str, _Read]] = {
         "text": str,
         "entities": json.loads,
         "link_preview_options": json.loads,
+        "reply_markup": json.loads,
     },
+    "editMessageReplyMarkup": {"chat_id": int, "message_id": int, "reply_markup": json.loads},
+    "answerCallbackQuery": {"callback_query_id": str, "text": str, "show_alert": json.loads},
     "sendChatAction": {"chat_id": int, "message_thread_id": int, "action": str},
     "setMyCommands": {"commands": json.loads},
     "getFile": {"file_id": str},
@@ -94,10 +93,14 @@ class Methods:
             case "sendChatAction":
                 return self._act(bot, params)
             case "sendMessage":
-                return self._send(bot, params, self._text(params))
+                return self._send(bot, params, self._text(params) | buttons.keyboard(params))
+            case "editMessageReplyMarkup":
+                return self._edit(bot, params, {})
+            case "answerCallbackQuery":
+                return buttons.answer(bot, params)
             case "sendDocument":
                 return self._send(bot, params, *self._document(params, files))
-        return self._edit(bot, params)
+        return self._edit(bot, params, self._text(params, too_long="MESSAGE_TOO_LONG"))
 
     async def _get_updates(self, bot: Bot, params: Json) -> list[Json]:
         if bot.webhook:
@@ -167,20 +170,22 @@ class Methods:
         message.file = file
         return message.data
 
-    def _edit(self, bot: Bot, params: Json) -> Json:
+    def _edit(self, bot: Bot, params: Json, content: Json) -> Json:
+        """Buttons that are not given again are gone."""
         chat = self._chat(bot, params)
         message = chat.messages.get(params.get("message_id", 0))
         if message is None:
             raise bad("message to edit not found")
         if message.bot is not bot or message.file is not None:
             raise bad("message can't be edited")
-        content = self._text(params, too_long="MESSAGE_TOO_LONG")
-        if all(message.data.get(key, []) == content.get(key, []) for key in ("text", "entities")):
+        kept = {key: value for key, value in message.data.items() if key in ("text", "entities")}
+        content = (content or kept) | buttons.keyboard(params)
+        if all(message.data.get(key, []) == content.get(key, []) for key in ("text", "entities", "reply_markup")):
             raise bad(
                 "message is not modified: specified new message content and reply markup are exactly the same as a "
                 "current content and reply markup of the message"
             )
-        message.data = {k: v for k, v in message.data.items() if k != "entities"}
+        message.data = {k: v for k, v in message.data.items() if k not in ("entities", "reply_markup")}
         message.data |= {**content, "edit_date": int(time.time())}
         message.versions.append((time.monotonic(), message.text))
         return message.data

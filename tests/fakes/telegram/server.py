@@ -14,7 +14,8 @@ from aiohttp import web
 
 from tests.fakes.telegram.faults import Fault, Faults, Kind
 from tests.fakes.telegram.limits import Limits
-from tests.fakes.telegram.methods import ApiError, Methods, read
+from tests.fakes.telegram.errors import ApiError
+from tests.fakes.telegram.methods import Methods, read
 from tests.fakes.telegram.platform import Platform
 from tests.fakes.telegram.world import Bot, Chat, Json
 

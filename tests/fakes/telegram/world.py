@@ -52,6 +52,12 @@ class Message:
         return found
 
     @property
+    def buttons(self) -> list[Json]:
+        """From top to bottom."""
+        rows = self.data.get("reply_markup", {}).get("inline_keyboard", [])
+        return [button for row in rows for button in row]
+
+    @property
     def thread(self) -> int | None:
         return self.data.get("message_thread_id")
 
@@ -79,6 +85,9 @@ class Bot:
     poll: int = 0
     polling: int = 0
     conflicts: int = 0
+    #: Presses of buttons by id, and what each was answered: the words, and whether as an alert.
+    presses: set[str] = field(default_factory=set)
+    answers: dict[str, tuple[str, bool]] = field(default_factory=dict)
 
     def push(self, kind: str, content: Json) -> int | None:
         """Queue an update, if the bot wants this kind; its id."""
@@ -163,6 +172,18 @@ class Chat:
             message.data |= {key: text, "entities" if key == "text" else "caption_entities": detect(text)}
         message.data |= {"edit_date": int(time.time()), **fields}
         self._tell("edited_channel_post" if self.type == "channel" else "edited_message", message.data)
+
+    def press(self, message: Message, button: int | str, user: User | None = None) -> str:
+        """Somebody presses a button, by its number, or forges the data; the id of the press."""
+        who = user or self.person
+        assert who is not None
+        assert message.bot is not None
+        data = button if isinstance(button, str) else message.buttons[button]["callback_data"]
+        query = f"press{len(message.bot.presses) + 1}"
+        message.bot.presses.add(query)
+        content = {"id": query, "from": who.json(), "message": message.data, "chat_instance": "1", "data": data}
+        message.bot.push("callback_query", content)
+        return query
 
     def topic(self, name: str, user: User | None = None) -> Topic:
         """Open a forum topic; the message that says so is its id."""
