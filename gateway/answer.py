@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from dataclasses import replace
 from types import TracebackType
 
-from gateway.agents.protocol import Notice, Permission, PlanUpdate, TextDelta, Thought, ToolUpdate
+from gateway.agents.protocol import Notice, Permission, PlanUpdate, TextDelta, Thought, ToolStatus, ToolUpdate
 from gateway.clock import Clock
 from gateway.feed import Feed
 from gateway.persist import Persist
 from gateway.presence import Presence
+from gateway.progress import Progress
 from gateway.questions.desk import Asking
 from routing.errors import StoreUnavailable, TurnEnded, UnknownSession, UnknownTurn
 from store import turns
-from store.content import Content, Plan, Text, Tool
+from store.content import Content, Json, Plan, Text, Tool
+from store.database import Database
 from store.ids import session_of
 from store.records import NewMessage, Role, Usage
 
@@ -43,6 +47,7 @@ class Answer:
         self.given: int | None = None
         #: Who puts the agent's questions to people.
         self.asking: Asking | None = None
+        self.progress = Progress()
         self._closed: list[str] = []
         self._pieces: list[str] = []
         self._stored = ""
@@ -65,9 +70,21 @@ class Answer:
         """Whether anything of it can have been seen."""
         return bool(self._closed or self._pieces or self._tools) or self._plan is not None
 
+    @property
+    def thoughts(self) -> str:
+        """Only where people want to know them."""
+        return "".join(self._presence.thoughts or ())
+
+    @property
+    def final(self) -> str:
+        """What people get: the answer, or what was done in its place."""
+        return self.text if self.text.strip() else self.progress.in_words or ""
+
     def last_message(self, usage: Usage) -> NewMessage | None:
         """What is left to store at the end: the text after the last tool call."""
         text = "".join(self._pieces)
+        if not self.text.strip() and self.row is None:
+            return NewMessage(role=Role.SYSTEM, content=Text(self.final))
         if not text.strip() and self.row is None:
             return None
         return NewMessage(
@@ -81,22 +98,67 @@ class Answer:
             case TextDelta(text):
                 self._pieces.append(text)
                 self._grew.set()
+            case Thought(text):
+                self._presence.think(text)
             case PlanUpdate(steps):
+                self.progress.planned(event)
                 self._plan = await self._write(self._plan, Role.SYSTEM, Plan(steps))
-            case ToolUpdate(call_id, tool, args, result):
-                await self._close_text()
-                row = self._tools.get(call_id)
-                self._tools[call_id] = await self._write(row, Role.SYSTEM, Tool(tool, args, result), call_id)
+                self._show()
+            case ToolUpdate():
+                await self._call(event)
             case Notice(text):
-                await self._write(None, Role.SYSTEM, Text(text))
+                await self._notice(text)
             case Permission():
                 await self._ask(event)
 
+    async def _call(self, update: ToolUpdate) -> None:
+        """Text before and after a call stays apart; what comes while it runs is not cut by its progress."""
+        if self.progress.called(update):
+            await self._close_text()
+        update = self.progress.call(update.call_id)
+        content = Tool(update.tool, update.args, _result(update))
+        row = self._tools.get(update.call_id)
+        self._tools[update.call_id] = await self._write(row, Role.SYSTEM, content, update.call_id)
+        self._show()
+
+    async def _notice(self, text: str) -> None:
+        """In the history, and at once as a message of its own."""
+
+        def write(db: Database) -> None:
+            now = self._clock.now()
+            turns.progress(db, self._turn, None, Role.SYSTEM, Text(text), now)
+            self._presence.put_notice(db, text, now)
+
+        async with self._writing:
+            await self._persist.must(write)
+        self._feed.changed(session_of(self._turn))
+        self._presence.spoke()
+
     async def _ask(self, permission: Permission) -> None:
+        """Some agents speak of a call for the first time here."""
+        if not self.progress.known(permission.call.call_id):
+            await self._call(permission.call)
         if self.asking is None:
             permission.answer.set_result(None)
         else:
+            self.asking.on_wait, self.asking.on_rejected = self._waits, self._rejected
             self.asking.ask(permission)
+
+    async def _rejected(self, permission: Permission) -> None:
+        """Many agents say no more of a call that was rejected."""
+        with contextlib.suppress(*GONE):
+            await self._call(replace(permission.call, status=ToolStatus.REJECTED))
+
+    def _show(self) -> None:
+        """With a line about what is being done, unless the text itself has gone on since."""
+        quiet = "".join(self._pieces).strip() and not self.progress.busy
+        self._presence.show(self.text, "" if quiet else self.progress.line)
+
+    def _waits(self, waiting: bool) -> None:
+        self.progress.waiting = self._presence.waiting = waiting
+        if waiting:
+            self._presence.spoke()
+        self._show()
 
     async def __aenter__(self) -> Answer:
         self._refresher = asyncio.create_task(self._refresh(), name="answer")
@@ -166,4 +228,11 @@ class Answer:
                 return  # the commit decides; a refresh is only a courtesy
             self._stored = text
         self._feed.changed(session_of(self._turn))
-        self._presence.show(self.text)
+        self._show()
+
+
+def _result(update: ToolUpdate) -> dict[str, Json]:
+    """What came of a call, and how far it is; one that is complete needs no word for it."""
+    if update.status is ToolStatus.COMPLETED and "status" not in update.result:
+        return update.result
+    return {**update.result, "status": update.status.value}

@@ -194,6 +194,8 @@ class Api:
         )
         if outcome.stopped is not None:
             self.intake.end_run(outcome.stopped)
+        if outcome.settled is not None:
+            self.intake.desk.settle(outcome.settled)
         if outcome.again is not None:
             self.intake.lanes.submit(outcome.again)
         if outcome.planned is not None:

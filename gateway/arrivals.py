@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from gateway import commands, phrases
 from gateway.admission import Judgement, Rules, judge, key_for, known_to
 from gateway.commands import Asked, Command, Outcome, Stopped
+from gateway.questions.deciding import Settled
 from gateway.quoting import quote
 from gateway.remembering import Planned
 from routing.access import Reason, Refused
@@ -45,6 +46,8 @@ class Taken:
     stopped: Stopped | None = None
     #: A summary that a command asked for.
     planned: Planned | None = None
+    #: A question that a command answered.
+    settled: Settled | None = None
     #: Places to which something was put into the outbox.
     places: tuple[str, ...] = ()
 
@@ -230,7 +233,13 @@ def _said(db: Database, address: Address, outcome: Outcome, now: Micros) -> Take
     put_notice(db, address, outcome.text, now)
     if outcome.file is not None:
         put_notice(db, address, outcome.file.content, now, outcome.file.name)
-    return Taken(item=outcome.again, stopped=outcome.stopped, planned=outcome.planned, places=(address.place,))
+    return Taken(
+        item=outcome.again,
+        stopped=outcome.stopped,
+        planned=outcome.planned,
+        settled=outcome.settled,
+        places=(address.place,),
+    )
 
 
 def _approve_in_chat(db: Database, asked: Asked, rules: Rules, now: Micros) -> Taken:

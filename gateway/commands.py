@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from channels.base import MenuItem
-from gateway import bill, phrases, remembering, telling, usage
+from gateway import bill, phrases, remembering, seeing, telling, usage
 from gateway.admission import Rules
 from gateway.questions import deciding
+from gateway.questions.deciding import Settled
 from gateway.remembering import Planned
 from routing.keys import PeerKind, SessionKey
 from routing.messages import Inbound
@@ -46,6 +47,9 @@ class Command(StrEnum):
     WHY = "why"
     WHOAMI = "whoami"
     USAGE = "usage"
+    TOOLS = "tools"
+    THOUGHTS = "thoughts"
+    CHOOSE = "choose"
     APPROVE = "approve"
     #: What Telegram sends when somebody opens a bot for the first time.
     START = "start"
@@ -61,6 +65,8 @@ _FOR_KNOWN = frozenset(
         Command.UNPIN,
         Command.EXPORT,
         Command.RETRY,
+        Command.TOOLS,
+        Command.THOUGHTS,
     }
 )
 
@@ -70,6 +76,8 @@ _ARGUMENTS = {
     Command.COMPACT: "keep",
     Command.PIN: "words",
     Command.UNPIN: "words",
+    Command.THOUGHTS: "switch",
+    Command.CHOOSE: "number",
 }
 
 #: As platforms show it.
@@ -127,6 +135,8 @@ class Outcome:
     again: InboxItem | None = None
     #: A summary that has to be made now.
     planned: Planned | None = None
+    #: A question that was answered.
+    settled: Settled | None = None
 
 
 def parse(text: str) -> Typed | None:
@@ -302,6 +312,15 @@ def _sessions(db: Database, asked: Asked, rules: Rules, now: Micros) -> Outcome:
     return Outcome(text=telling.conversations(db, asked.key, asked.person, now))
 
 
+def _thoughts(db: Database, asked: Asked, rules: Rules, now: Micros) -> Outcome:
+    return Outcome(text=seeing.thoughts(db, asked.message.address.place, asked.typed.argument))
+
+
+def _choose(db: Database, asked: Asked, rules: Rules, now: Micros) -> Outcome:
+    text, settled = seeing.choose(db, asked.key, asked.message, asked.person, asked.typed.argument, now)
+    return Outcome(text=text, settled=settled)
+
+
 _HANDLERS: dict[Command, Callable[[Database, Asked, Rules, Micros], Outcome]] = {
     Command.HELP: _help,
     Command.START: _help,
@@ -321,4 +340,7 @@ _HANDLERS: dict[Command, Callable[[Database, Asked, Rules, Micros], Outcome]] = 
     Command.WHY: _why,
     Command.WHOAMI: _whoami,
     Command.USAGE: _usage,
+    Command.TOOLS: _told(seeing.tools),
+    Command.THOUGHTS: _thoughts,
+    Command.CHOOSE: _choose,
 }

@@ -1,4 +1,4 @@
-"""The time that a turn has. It stands still while a person decides, and the agent's slot is somebody else's meanwhile."""
+"""The time that a turn has. It stands still while a person decides, and the slot is free meanwhile."""
 
 from __future__ import annotations
 

@@ -182,6 +182,8 @@ class Intake:
             log(Event.MESSAGE_ACCEPTED, logging.DEBUG, key=taken.item.key, message=taken.item.message_id)
         if taken.stopped is not None:
             self.end_run(taken.stopped)
+        if taken.settled is not None:
+            self.desk.settle(taken.settled)
         if taken.planned is not None:
             planned = taken.planned
             self.compactor.begin(planned.plan, planned.agent, planned.focus, self._receipt_to(address))

@@ -20,6 +20,9 @@ COMMANDS = {
     "unpin": "let go of a pinned message",
     "why": "why a message was not answered",
     "usage": "tokens, cost, and what is left of budgets",
+    "tools": "what the agent did for the last request",
+    "thoughts": "show what the agent thinks in this chat, or hide it: on or off",
+    "choose": "answer what an agent asks, by the number of the option",
     "whoami": "who you are to me",
 }
 
@@ -134,6 +137,23 @@ MODEL_FAILED = {
     "request_refused": "the model's provider did not accept the request.",
     "tool_not_offered": "the model wanted to use a tool that it does not have.",
 }
+#: What a run does, in the line below a preview.
+TOOL_LINE = "⚙ {tool}… ({done} done)"
+TOOLS_LINE = "⚙ ({done} done)"
+PLAN_LINE = "☰ {done} of {count} steps"
+WAITING_FOR_PERMISSION = "⏸ Waiting for an answer to the request below."
+#: Of a run that said nothing.
+ONLY_REJECTED = "The tool was rejected; nothing else was said."
+ONLY_REJECTED_SEVERAL = "{count} tools were rejected; nothing else was said."
+ONLY_TOOLS = "Tools were used ({count}, of them failed: {failed}); nothing was said. /tools shows them."
+NO_TOOLS = "No tools were used for the last request."
+TOOLS = "Tools used for the last request ({count}):"
+THOUGHTS_ON = "What the agent thinks is shown in this chat."
+THOUGHTS_OFF = "What the agent thinks is not shown in this chat. /thoughts on shows it."
+THOUGHTS_HOW = "Write /thoughts on, or /thoughts off."
+CHANGES_CUT = "# {count} more files were changed; they are left out here."
+CHANGE_TOO_LARGE = "# This file is too large to be compared here."
+
 #: Questions of agents, and what became of them.
 ASKS_PERMISSION = "The agent {agent} asks for permission:"
 ASKED_UNTIL = "The owner or somebody named for it can answer. Without an answer it is rejected in {minutes} minutes."

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, replace
 
-from gateway import chains, context, phrases, settling
+from gateway import chains, context, enclosed, phrases, settling
 from gateway.agents.protocol import Agent, Done, TurnContext
 from gateway.answer import GONE, Answer
 from gateway.budgets import Budgets
@@ -31,7 +31,7 @@ from gateway.questions.desk import Asking, Desk
 from gateway.runs import Run
 from gateway.steps import Started, begin, fail, resume, summary
 from routing.errors import AgentFailed, ContextExceeded, ModelFailed, StoreError, TurnRunning, TurnTimedOut
-from store import outbox, turns
+from store import outbox, questions, turns
 from store.database import Database
 from store.outbox import Draft
 from store.records import OutboxState, Turn, Usage
@@ -243,6 +243,8 @@ class Turns:
         config = answering.config
         presence = self._presence(started)
         answer = Answer(self._persist, self._clock, self._feed, started.turn.id, presence, started.row)
+        if await self._persist.read(lambda db: questions.wants_thoughts(db, started.address.place)):
+            presence.thoughts = []
         deadline = Deadline(self._clock, seconds, self._running[started.turn.id].slot)
         answer.asking = Asking(self._desk, started, config, deadline)
         turn = TurnContext(
@@ -271,7 +273,7 @@ class Turns:
             raise
         if done is None:
             raise AgentFailed(phrases.BROKEN_OFF)
-        if not answer.text.strip():
+        if not answer.final:
             raise AgentFailed(phrases.EMPTY_ANSWER)
         answer.given = given.tokens if done.usage == Usage() else None
         return answer, done
@@ -294,11 +296,12 @@ class Turns:
     async def _commit(self, started: Started, answer: Answer, done: Done, began: float, *, held: bool) -> Turn:
         """One transaction: the answer, its tokens, the end of the turn, and the message that will carry it."""
         config = self._agents[started.session.key.agent_id].config
-        ending = replace(await settling.ending_of(done, config), answer_summary=summary(answer.text))
-        draft = Draft(address=started.address, text=answer.text, turn=started.turn.id)
+        ending = replace(await settling.ending_of(done, config), answer_summary=summary(answer.final))
+        draft = Draft(address=started.address, text=answer.final, turn=started.turn.id)
         state = OutboxState.HELD if held else self._delivery.released(started.address)
         last = answer.last_message(done.usage)
         closing = phrases.ANSWERED_BELOW if self._notifies(started, began) else None
+        attached = [] if state is OutboxState.SENT else await enclosed.files(answer, started)
 
         def commit(db: Database) -> Turn:
             now = self._clock.now()
@@ -308,6 +311,8 @@ class Turns:
             turn = turns.complete(db, started.turn.id, answer.row, last, told, now)
             deciding.close(db, turn.id, phrases.OVER_ENDED, now)
             outbox.put_answer(db, draft, state, now, closing=closing)
+            for file in attached:
+                outbox.put(db, file, state, now)
             settling.warn(db, near, started.address, now)
             return turn
 

@@ -13,7 +13,10 @@ from store.content import Json, clean, to_json
 from store.ids import Micros, session_of
 from store.inbox import decode_address
 
-_COLUMNS = "id, token, turn, asker, answerers, text, options, state, chosen, decided_by, outcome, expires_at, created_at"
+_COLUMNS = (
+    "id, token, turn, asker, answerers, text, options, state, chosen, decided_by, outcome, expires_at, created_at,"
+    " message"
+)
 
 
 class QuestionState(StrEnum):
@@ -46,6 +49,8 @@ class NewQuestion:
     text: str
     options: tuple[Choice, ...]
     expires_at: Micros
+    #: The row of the history that says it.
+    message: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,8 +85,8 @@ class Decision:
 
 def ask(db: sqlite3.Connection, new: NewQuestion, now: Micros) -> Question:
     row = db.execute(
-        "INSERT INTO questions (token, turn, asker, answerers, text, options, expires_at, created_at, changed_at)"
-        f" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING {_COLUMNS}",
+        "INSERT INTO questions (token, turn, asker, answerers, text, options, expires_at, created_at, changed_at,"
+        f" message) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING {_COLUMNS}",
         (
             new.token,
             new.turn,
@@ -92,6 +97,7 @@ def ask(db: sqlite3.Connection, new: NewQuestion, now: Micros) -> Question:
             new.expires_at,
             now,
             now,
+            new.message,
         ),
     ).fetchone()
     return _question(row)
@@ -121,6 +127,17 @@ def open_of_turn(db: sqlite3.Connection, turn: int) -> list[Question]:
 
 def all_open(db: sqlite3.Connection) -> list[Question]:
     return _many(db, "state = 'open'")
+
+
+def open_at(db: sqlite3.Connection, place: str) -> list[Question]:
+    """Those that were put to people at a place."""
+    where = "state = 'open' AND id IN (SELECT question FROM outbox WHERE place = ? AND question IS NOT NULL)"
+    rows = db.execute(f"SELECT {_COLUMNS} FROM questions WHERE {where} ORDER BY id", (place,)).fetchall()
+    return [_question(row) for row in rows]
+
+
+def open_of_session(db: sqlite3.Connection, session: int) -> list[Question]:
+    return [one for one in all_open(db) if one.session == session]
 
 
 def attach(db: sqlite3.Connection, question: int, delivery: int) -> None:
@@ -196,4 +213,5 @@ def _question(row: tuple[Json, ...]) -> Question:
         outcome=row[10],
         expires_at=row[11],
         created_at=row[12],
+        message=row[13],
     )

@@ -27,7 +27,7 @@ _BAD_TOKEN = 4004
 
 
 class DiscordChannel:
-    """Implements Channel, Edits, Splits, Types, Finds and Fetches.
+    """Implements Channel, Edits, Asks, Splits, Types, Finds and Fetches.
 
     The library keeps the addresses of REST and gateway for the whole process: all accounts must agree on them.
     """
@@ -36,6 +36,8 @@ class DiscordChannel:
     reads_history = False
     silent_after: float | None = 60.0
     typing_every = 8.0
+    most_buttons = 8
+    longest_label = 80
 
     def __init__(
         self,

@@ -12,7 +12,7 @@ from typing import Any
 import discord
 
 from channels.base import Host
-from channels.discord import interactions, menu, receiving
+from channels.discord import interactions, menu, pressing, receiving
 from channels.discord.catching_up import CatchUp, rooms
 from channels.discord.lanes import Lanes, end
 from channels.discord.leftovers import Leftovers
@@ -191,6 +191,9 @@ class Connection(discord.Client):
             self._lanes.put(str(payload.channel_id), partial(self._take_back, message))
 
     async def on_interaction(self, interaction: discord.Interaction[Any]) -> None:
+        if interaction.type is discord.InteractionType.component and interaction.channel is not None:
+            self._sender.answers.start(self._take_press(interaction))
+            return
         if interaction.type is not discord.InteractionType.application_command or interaction.channel is None:
             return
         pressed = interactions.Pressed(interaction.id, interaction.application_id, interaction.token)
@@ -217,6 +220,10 @@ class Connection(discord.Client):
         if place is not None:
             found = interactions.inbound(interaction, account=self._account, bot=self.me, place=place)
             await self._host.accept(found)
+
+    async def _take_press(self, interaction: discord.Interaction[Any]) -> None:
+        place = await self._places.place(interaction.channel)
+        await pressing.take(self, interaction, self._host, place, self._account, self._timing)
 
     async def _inbound(self, message: discord.Message, member: discord.Member | None) -> Inbound | None:
         if receiving.is_blank(message) and not self._warned:

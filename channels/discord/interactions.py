@@ -90,9 +90,9 @@ class Answers:
 
     def acknowledge(self, client: discord.Client, pressed: Pressed) -> None:
         """At once, whatever else waits; and see to it that nobody is left waiting for ever."""
-        task = self._start(self._defer(client, pressed))
+        task = self.start(self._defer(client, pressed))
         self._deferred.put(pressed.id, task)
-        self._start(self._give_up(client, pressed, task))
+        self.start(self._give_up(client, pressed, task))
 
     async def close(self) -> None:
         await end(self._tasks)
@@ -163,7 +163,7 @@ class Answers:
         if await asyncio.shield(deferred):
             await self.drop(client, pressed)
 
-    def _start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+    def start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

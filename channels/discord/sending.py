@@ -19,6 +19,7 @@ from channels.base import Outgoing
 from channels.discord.failures import TOO_LONG, translated
 from channels.discord.interactions import Answers, pressed_of
 from channels.discord.places import Recent, room_of
+from channels.discord.pressing import view_of
 from channels.discord.settings import Timing
 from channels.text import discord as markup
 from routing.errors import DeliveryFailed
@@ -51,14 +52,14 @@ class Sender:
         pressed = pressed_of(item.address.reply_to)
         sent, shown = None, text
         async with translated(self._timing.call, creates=True):
-            if pressed is not None and not _needs_file(item, text):
+            if pressed is not None and item.buttons is None and not _needs_file(item, text):
                 sent = await self.answers.answer(client, pressed, nonce_of(item), text)
         if sent is None:
             async with translated(self._timing.call, creates=True):
                 message = await self._post(client, item, text)
             # A nonce that Discord knows gives back the message of that time, with the text of that time.
             sent, shown = str(message.id), message.content
-            if pressed is not None:
+            if pressed is not None and item.buttons is None:
                 await self.answers.drop(client, pressed)
         self._shown.put(sent, shown)
         self._remember(nonce_of(item), sent)
@@ -66,14 +67,14 @@ class Sender:
 
     async def edit(self, client: discord.Client, sent_id: str, item: Outgoing) -> None:
         text = markup.render(item.text)
-        if self._shown.get(sent_id) == text and item.filename is None:
+        if self._shown.get(sent_id) == text and item.filename is None and item.buttons is None:
             return
         message = client.get_partial_messageable(room_of(item.address)).get_partial_message(int(sent_id))
         self._shown.drop(sent_id)  # until it is known that this one arrived
         async with translated(self._timing.call, creates=False):
             if not _needs_file(item, text):
                 try:
-                    await message.edit(content=text, allowed_mentions=_NOBODY)
+                    await message.edit(content=text, allowed_mentions=_NOBODY, **_buttons(item))
                 except discord.HTTPException as exc:
                     if exc.code not in TOO_LONG:
                         raise
@@ -117,6 +118,9 @@ class Sender:
             "reference": _reference(item.address),
         }
         if not _needs_file(item, text):
+            view = view_of(item.buttons)
+            if view is not None:
+                how["view"] = view
             try:
                 return await room.send(text, **how)
             except discord.HTTPException as exc:
@@ -145,6 +149,11 @@ class Sender:
             names = [(file.filename, file.size) for file in message.attachments]
             return names == [(item.filename or _AS_FILE, len(item.text.encode()))]
         return message.content.strip() == text.strip()
+
+
+def _buttons(item: Outgoing) -> dict[str, Any]:
+    """Left alone where there never were any."""
+    return {} if item.buttons is None else {"view": view_of(item.buttons)}
 
 
 def nonce_of(item: Outgoing) -> str:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from channels.base import Verdict
 from gateway import phrases
 from gateway.questions import wording
 from routing.messages import Address, Press
-from store import outbox, people, places, questions, turns
+from store import messages, outbox, people, places, questions, sessions, turns
+from store.content import Text
 from store.database import Database
 from store.ids import Micros
 from store.outbox import Draft
 from store.people import PersonRow
 from store.questions import Choice, Decision, NewQuestion, Question, QuestionState
-from store.records import OutboxKind, OutboxState
+from store.records import OutboxKind, OutboxState, Role
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,11 +42,11 @@ class Shown:
 
 def ask(db: Database, new: NewQuestion, where: Sequence[Shown], now: Micros) -> Question:
     """Put a question, if its turn still runs."""
-    turns.require_pending(db, new.turn)
-    question = questions.ask(db, new, now)
+    said = f"{new.text}\n\n{wording.numbered(new.options)}"
+    row = turns.progress(db, new.turn, None, Role.SYSTEM, Text(said), now)
+    question = questions.ask(db, replace(new, message=row), now)
     for one in where:
-        text = question.text if one.buttons else f"{question.text}\n\n{wording.numbered(question.options)}"
-        draft = Draft(address=one.address, text=text, kind=OutboxKind.NOTICE)
+        draft = Draft(address=one.address, text=question.text if one.buttons else said, kind=OutboxKind.NOTICE)
         questions.attach(db, question.id, outbox.put(db, draft, one.state, now))
     return question
 
@@ -120,6 +121,10 @@ def _close(db: Database, question: Question, why: str, now: Micros) -> tuple[str
 
 
 def _show(db: Database, question: Question, now: Micros) -> tuple[str, ...]:
+    """In the history and in every chat where it was asked."""
+    if question.message is not None:
+        _, when = sessions.advance(db, question.session, 0, now)
+        messages.replace(db, question.message, Text(wording.decided(question)), when)
     return tuple(questions.show(db, question.id, wording.decided(question), now))
 
 

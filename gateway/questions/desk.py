@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
 
 from channels.base import Asks, Verdict
 from gateway import phrases
-from gateway.agents.protocol import Permission
+from gateway.agents.protocol import OptionKind, Permission
 from gateway.clock import Clock
 from gateway.config import AgentConfig
 from gateway.deadline import Deadline
@@ -119,9 +119,7 @@ class Desk:
                 return await answer
         except TimeoutError:
             minutes = seconds / 60
-            settled = await self._persist.must(
-                lambda db: deciding.expire(db, question.id, minutes, self._clock.now())
-            )
+            settled = await self._persist.must(lambda db: deciding.expire(db, question.id, minutes, self._clock.now()))
             self.settle(settled)
             return None if settled.question is None else settled.question.chosen
 
@@ -137,6 +135,8 @@ class Asking:
         self._tasks: set[asyncio.Task[None]] = set()
         #: Called when people begin to be waited for, and when not any more.
         self.on_wait: Callable[[bool], None] = lambda _: None
+        #: Called before the agent hears that it may not.
+        self.on_rejected: Callable[[Permission], Awaitable[None]] = _nothing
 
     def ask(self, permission: Permission) -> None:
         """Returns at once; the answer is the permission's own."""
@@ -150,6 +150,8 @@ class Asking:
             async with self._deadline.paused_for_a_person():
                 self.on_wait(True)
                 chosen = await self._decided(permission)
+                if not _allows(permission, chosen):
+                    await self.on_rejected(permission)
             self.on_wait(self._deadline.paused)
         except asyncio.CancelledError:
             answer.cancel()
@@ -178,3 +180,12 @@ class Asking:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+
+
+async def _nothing(permission: Permission) -> None:
+    pass
+
+
+def _allows(permission: Permission, chosen: str | None) -> bool:
+    allowing = (OptionKind.ALLOW_ONCE, OptionKind.ALLOW_ALWAYS)
+    return any(option.id == chosen and option.kind in allowing for option in permission.options)

@@ -38,7 +38,5 @@ def elsewhere(db: Database, new: NewQuestion, here: Address) -> list[Address]:
 
 
 def _identity(db: Database, person: PersonRow, channel: str) -> str:
-    row = db.execute(
-        "SELECT user_id FROM identities WHERE person = ? AND channel = ?", (person.id, channel)
-    ).fetchone()
+    row = db.execute("SELECT user_id FROM identities WHERE person = ? AND channel = ?", (person.id, channel)).fetchone()
     return "" if row is None else f"{channel}:{row[0]}"

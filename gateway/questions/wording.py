@@ -1,4 +1,4 @@
-"""Questions in words. What comes from an agent is shortened and shown as code: no markup, no mentions, no second line."""
+"""Questions in words. What comes from an agent is cut and shown as code: no markup, no mentions."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from tests.fakes.harness import Chat, Rig, Rigs
 
 OWNER = {"ann": {"telegram": 42, "owner": True}}
 #: In a group these change or show what belongs to all.
-KNOWN_ONLY = {"new", "compact", "uncompact", "pin", "unpin", "export", "retry"}
+KNOWN_ONLY = {"new", "compact", "uncompact", "pin", "unpin", "export", "retry", "tools", "thoughts"}
 
 
 def on_telegram(rig: Rig, **table: object) -> Rig:
@@ -34,6 +34,8 @@ def test_the_menu_is_what_people_can_do() -> None:
         "compact": "keep",
         "pin": "words",
         "unpin": "words",
+        "thoughts": "switch",
+        "choose": "number",
     }
     assert set(Command) == {*phrases.COMMANDS, "approve", "start"}
     for name, does in phrases.COMMANDS.items():

@@ -381,7 +381,6 @@ class BrokenAgent:
         pytest.param([TextDelta("half "), asyncio.CancelledError()], phrases.BROKEN_OFF, id="cancelled from inside"),
         pytest.param([Done()], phrases.EMPTY_ANSWER, id="empty"),
         pytest.param([TextDelta(""), TextDelta(" \n"), Done()], phrases.EMPTY_ANSWER, id="white space"),
-        pytest.param([READ_DONE, Done()], phrases.EMPTY_ANSWER, id="a tool call only"),
         pytest.param(
             [TextDelta("half "), AgentFailed("no credit.", detail=SECRET)], "no credit.", id="a known failure"
         ),

@@ -55,6 +55,8 @@ TABLES = {
     "budget_warnings",
     "participants",
     "search_state",
+    "questions",
+    "thoughtful",
     # The index: what is searched, and the tables that SQLite keeps it in.
     "search",
     "search_config",

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from channels.base import MenuItem, Outgoing
+from channels.base import MenuItem, Outgoing, Verdict
 from channels.discord import DiscordChannel, Timing
-from routing.messages import Address, Deleted, Edited, Inbound, Incoming
+from routing.messages import Address, Deleted, Edited, Inbound, Incoming, Press
 from tests.fakes.discord.model import Channel, Message, User
 from tests.fakes.discord.server import FakeDiscord
 from tests.fakes.discord.watch import Watch
@@ -23,6 +23,8 @@ class HostDouble:
 
     def __init__(self, menu: Sequence[MenuItem] = ()) -> None:
         self.menu = menu
+        self.presses: list[Press] = []
+        self.verdict = Verdict("done")
         self.watch = Watch()
         #: Everything that was handed over, repeats included.
         self.handed: list[Incoming] = []
@@ -52,6 +54,10 @@ class HostDouble:
                 room, message = what.seen
                 self.last[room] = max(self.last.get(room, "0"), message, key=int)
         self.watch.changed()
+
+    async def press(self, press: Press) -> Verdict:
+        self.presses.append(press)
+        return self.verdict
 
     async def seen(self) -> Mapping[str, str]:
         return dict(self.last)

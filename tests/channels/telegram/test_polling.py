@@ -116,6 +116,7 @@ async def test_what_it_asks_for(server: FakeTelegram, bot: Bot, host: HostDouble
         "channel_post",
         "edited_channel_post",
         "my_chat_member",
+        "callback_query",
     }
 
 

@@ -70,6 +70,27 @@ def check_content(body: Json, files: tuple[File, ...]) -> str:
     return content
 
 
+def check_components(body: Json) -> list[Json]:
+    """Rows of buttons, as Discord takes them."""
+    rows: list[Json] = body.get("components") or []
+    if len(rows) > 5:
+        raise invalid("components", "BASE_TYPE_BAD_LENGTH", "Must be 5 or fewer in length.")
+    carried: list[str] = []
+    for row in rows:
+        buttons = row.get("components", [])
+        if row.get("type") != 1 or not 1 <= len(buttons) <= 5:
+            raise invalid("components", "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 5 in length.")
+        for one in buttons:
+            if one.get("type") != 2 or one.get("style") not in (1, 2, 3, 4):
+                raise invalid("components", "BASE_TYPE_CHOICES", "Value must be one of (1, 2, 3, 4).")
+            if not 1 <= len(one.get("label", "")) <= 80 or not 1 <= len(one.get("custom_id", "")) <= 100:
+                raise invalid("components", "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 80 (100) in length.")
+            carried.append(one["custom_id"])
+    if len(set(carried)) < len(carried):
+        raise invalid("components", "COMPONENT_CUSTOM_ID_DUPLICATED", "Component custom id cannot be duplicated")
+    return rows
+
+
 def check_reference(body: Json, channel: Channel) -> int | None:
     reference = body.get("message_reference")
     if reference is None:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Any
 
 _EPOCH_MS = 1_420_070_400_000
 _USER = re.compile(r"<@!?(\d+)>")
@@ -115,6 +116,8 @@ class Message:
     snapshot: Snapshot | None = None
     webhook_id: int | None = None
     flags: int = 0
+    #: Rows of buttons.
+    components: list[dict[str, Any]] = field(default_factory=list)
     deleted: bool = False
     edited: bool = False
     #: Every text it ever had, the present one last.
@@ -124,6 +127,10 @@ class Message:
 
     def __post_init__(self) -> None:
         self.texts.append(self.content)
+
+    @property
+    def buttons(self) -> list[dict[str, Any]]:
+        return [button for row in self.components for button in row["components"]]
 
     @property
     def thinking(self) -> bool:
@@ -138,7 +145,7 @@ class Message:
 
 @dataclass(slots=True, eq=False)
 class Pressed:
-    """A slash command that somebody used."""
+    """A slash command that somebody used, or a button."""
 
     id: int
     token: str
@@ -148,6 +155,10 @@ class Pressed:
     at: float
     acknowledged_after: float | None = None
     message: Message | None = None
+    #: What the button carries.
+    custom_id: str | None = None
+    #: What only this user was told.
+    whispers: list[str] = field(default_factory=list)
 
 
 class Ids:

@@ -188,7 +188,7 @@ def message(one: Message, at: str, everybody: dict[int, User], *, depth: int = 1
         "pinned": False,
         "type": int(one.type),
         "flags": one.flags,
-        "components": [],
+        "components": one.components,
     }
     if one.webhook_id is not None:
         found["webhook_id"] = str(one.webhook_id)
@@ -236,13 +236,22 @@ def event(one: Message, at: str, everybody: dict[int, User]) -> Json:
 
 def interaction(one: Pressed, name: str, argument: tuple[str, str] | None) -> Json:
     options = [] if argument is None else [{"name": argument[0], "type": 3, "value": argument[1]}]
+    return _interaction(one) | {"type": 2, "data": {"id": str(one.id), "name": name, "type": 1, "options": options}}
+
+
+def component(one: Pressed, at: str, everybody: dict[int, User]) -> Json:
+    """A button under a message."""
+    assert one.message is not None
+    data = {"custom_id": one.custom_id, "component_type": 2, "id": 1}
+    return _interaction(one) | {"type": 3, "data": data, "message": message(one.message, at, everybody)}
+
+
+def _interaction(one: Pressed) -> Json:
     found: Json = {
         "id": str(one.id),
         "application_id": str(one.bot.application),
-        "type": 2,
         "token": one.token,
         "version": 1,
-        "data": {"id": str(one.id), "name": name, "type": 1, "options": options},
         "channel": channel(one.channel),
         "channel_id": str(one.channel.id),
         "locale": "en-US",

@@ -15,6 +15,7 @@ from tests.fakes.discord.checks import (
     Refused,
     answer,
     body_of,
+    check_components,
     check_content,
     check_place,
     check_reference,
@@ -63,6 +64,7 @@ class Rest:
             ("DELETE", channel + "/messages/{message}", "delete", self.delete),
             ("POST", channel + "/typing", "typing", self.typing),
             ("POST", "/interactions/{id}/{token}/callback", "acknowledge", self.acknowledge),
+            ("POST", "/webhooks/{app}/{token}", "follow_up", self.follow_up),
             ("GET", original, "get_original", self.get_original),
             ("PATCH", original, "edit_original", self.edit_original),
             ("DELETE", original, "delete_original", self.delete_original),
@@ -193,6 +195,7 @@ class Rest:
             type=MessageType.REPLY if reply_to else MessageType.DEFAULT,
             files=files,
             flags=body.get("flags", 0),
+            components=check_components(body),
         )
         message.pinged = pings(message, body)
         if nonce is not None:
@@ -207,6 +210,8 @@ class Rest:
         body, files = await body_of(request, self.world.ids, self.most_upload)
         check_place(message.channel)
         content = check_content(body, files)
+        if "components" in body:
+            message.components = check_components(body)
         if files:
             message.files = files
         message.pinged |= pings(message, body)
@@ -227,9 +232,12 @@ class Rest:
         if pressed.acknowledged_after is not None:
             raise Refused(400, 40060, "Interaction has already been acknowledged.")
         body = await request.json()
-        if body["type"] != 5:
+        if body["type"] != (5 if pressed.custom_id is None else 6):
             raise invalid("type", "BASE_TYPE_CHOICES", "this fake only knows deferred answers")
         pressed.acknowledged_after = waited
+        if pressed.custom_id is not None:
+            self.world.watch.changed()
+            return answer(None)
         pressed.message = Message(self.world.ids.next(), pressed.channel, pressed.bot, "", flags=LOADING)
         self.world.put(pressed.message)
         return answer(None)
@@ -250,11 +258,27 @@ class Rest:
     async def edit_original(self, request: web.Request) -> web.Response:
         _, message = self._original(request)
         body, files = await body_of(request, self.world.ids, self.most_upload)
+        if body.keys() == {"components"}:
+            message.components = check_components(body)
+            self.world.change(message, message.content)
+            return answer(self._shown(message))
         content = check_content(body, files)
         message.files = files or message.files
         message.flags = body.get("flags", 0)
         message.pinged |= pings(message, body | {"content": content})
         self.world.change(message, content)
+        return answer(self._shown(message))
+
+    async def follow_up(self, request: web.Request) -> web.Response:
+        """More words to an interaction; this fake takes those that only one person sees."""
+        pressed, message = self._original(request)
+        body, files = await body_of(request, self.world.ids, self.most_upload)
+        if pressed.acknowledged_after is None:
+            raise Refused(404, 10015, "Unknown Webhook")
+        if body.get("flags") != 64 or body.get("allowed_mentions") != {"parse": []}:
+            raise invalid("flags", "BASE_TYPE_CHOICES", "this fake only knows what one person sees")
+        pressed.whispers.append(check_content(body, files))
+        self.world.watch.changed()
         return answer(self._shown(message))
 
     async def delete_original(self, request: web.Request) -> web.Response:

@@ -155,6 +155,17 @@ class World:
         self.gateway.dispatch([bot], "INTERACTION_CREATE", payloads.interaction(pressed, name, argument))
         return pressed
 
+    def press_button(self, user: User, message: Message, button: int | str) -> Pressed:
+        """Press a button by its number, or forge what it carries."""
+        bot = message.author
+        assert isinstance(bot, Bot)
+        carries = button if isinstance(button, str) else message.buttons[button]["custom_id"]
+        pressed = Pressed(self.ids.next(), "aW50" + secrets.token_hex(40), bot, user, message.channel, self.clock())
+        pressed.message, pressed.custom_id = message, carries
+        self.pressed[pressed.token] = pressed
+        self.gateway.dispatch([bot], "INTERACTION_CREATE", payloads.component(pressed, self.root, self.users))
+        return pressed
+
     # What REST does
 
     def put(self, message: Message) -> None:

@@ -12,9 +12,9 @@ from typing import Self
 
 from aiohttp import web
 
+from tests.fakes.telegram.errors import ApiError
 from tests.fakes.telegram.faults import Fault, Faults, Kind
 from tests.fakes.telegram.limits import Limits
-from tests.fakes.telegram.errors import ApiError
 from tests.fakes.telegram.methods import Methods, read
 from tests.fakes.telegram.platform import Platform
 from tests.fakes.telegram.world import Bot, Chat, Json

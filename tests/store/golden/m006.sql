@@ -196,6 +196,7 @@ CREATE TABLE questions (
         token      TEXT    NOT NULL UNIQUE,
         turn       INTEGER NOT NULL REFERENCES turns (id) ON DELETE CASCADE,
         asker      INTEGER REFERENCES people (id),
+        message    INTEGER,
         answerers  TEXT    NOT NULL,
         text       TEXT    NOT NULL,
         options    TEXT    NOT NULL,
