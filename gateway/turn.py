@@ -146,8 +146,8 @@ class Turns:
             log(Event.TURN_STOPPED, session=started.session.public_id, turn=started.turn.seq)
         finally:
             del self._running[started.turn.id]
-            self._desk.over(started.turn.id)
             self._feed.changed(started.session.id)
+        self._desk.over(started.turn.id)
 
     async def _answer(self, started: Started, began: float) -> None:
         agent_id = started.session.key.agent_id
