@@ -75,7 +75,7 @@ async def _tell(
     client: discord.Client, interaction: discord.Interaction[Any], verdict: Verdict, timing: Timing
 ) -> None:
     """What was decided stands in the message itself; only what concerns the presser alone needs words."""
-    where = {"webhook_id": interaction.application_id, "webhook_token": interaction.token}
+    where: dict[str, Any] = {"webhook_id": interaction.application_id, "webhook_token": interaction.token}
     if verdict.alert:
         body = {"content": verdict.text, "flags": _EPHEMERAL, "allowed_mentions": {"parse": []}}
         route = Route("POST", "/webhooks/{webhook_id}/{webhook_token}", **where)

@@ -35,6 +35,9 @@ class FileHost:
         await asyncio.sleep(0.005)
         print("accepted", flush=True)
 
+    async def press(self, press: Press) -> Verdict:
+        return Verdict("done")
+
     async def seen(self) -> Mapping[str, str]:
         return {}
 
