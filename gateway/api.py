@@ -14,16 +14,19 @@ from gateway.health import Health
 from gateway.intake import Intake
 from gateway.logs import Event, log
 from gateway.operations import Operations
+from gateway.questions import deciding
+from gateway.questions.deciding import Settled
 from routing.errors import SessionEnded, UnknownAccount, UnknownAgent
 from routing.keys import PeerKind, SessionKey
 from routing.messages import Inbound
-from store import compactions, inbox, messages, outbox, people, refusals, sessions, turns
+from store import compactions, inbox, messages, outbox, people, questions, refusals, sessions, turns
 from store.content import Text
 from store.database import Database, Store
 from store.filters import Cursor, Order
 from store.ids import Micros, new_id
 from store.inbox import Accepted
 from store.messages import HistoryOptions
+from store.questions import Question
 from store.records import Compaction, Delivery, InboxItem, Message, NewMessage, Role, Session, Status, Turn
 from store.refusals import Refusal
 from store.sessions import SessionFilter, SessionPatch
@@ -201,6 +204,32 @@ class Api:
         if outcome.planned is not None:
             return replace(outcome, text=await self.intake.summarise(outcome.planned))
         return outcome
+
+    async def questions(self, session_id: str | None = None) -> list[tuple[Question, str]]:
+        """What waits for an answer, each with its session."""
+
+        def look(db: Database) -> list[tuple[Question, str]]:
+            if session_id is not None:
+                session = sessions.get(db, session_id)
+                return [(one, session.public_id) for one in questions.open_of_session(db, session.id)]
+            return [(one, sessions.by_number(db, one.session).public_id) for one in questions.all_open(db)]
+
+        return await self.store.read(look)
+
+    async def answer(self, token: str, option: int) -> Settled | None:
+        """The owner chooses; None if there is no such question."""
+        now = self.intake.clock.now()
+
+        def choose(db: Database) -> Settled | None:
+            question = questions.by_token(db, token)
+            if question is None:
+                return None
+            return deciding.choose(db, question, option, people.owner(db), ":".join(people.WEB_OWNER), now)
+
+        settled = await self.intake.persist.once(choose)
+        if settled is not None:
+            self.intake.desk.settle(settled)
+        return settled
 
     async def stop(self, session_id: str) -> Turn | None:
         """Stop the running turn; None if nothing runs."""

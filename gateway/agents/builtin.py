@@ -6,7 +6,17 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, AsyncIterator
 
-from gateway.agents.protocol import Done, Event, TextDelta, TurnContext
+from gateway.agents.protocol import (
+    Done,
+    Event,
+    Option,
+    OptionKind,
+    Permission,
+    TextDelta,
+    ToolStatus,
+    ToolUpdate,
+    TurnContext,
+)
 from routing.errors import AgentFailed
 from store.records import Usage
 
@@ -15,6 +25,7 @@ _HELP = """I am Trunkline's built-in agent: a few fixed rules, not a language mo
 - `count 10`: count slowly, to see an answer stream
 - `wait 30`: say nothing for a while, to try stopping
 - `fail`: end in an error, to see how that looks
+- `ask`: ask for permission, to see who may give it and how
 - `history`: how much of this conversation I was given
 - anything else: I say it back
 
@@ -22,6 +33,12 @@ To talk to a real model, configure an agent of another kind."""
 
 _COUNT = re.compile(r"count (\d{1,4})", re.ASCII | re.IGNORECASE)
 _WAIT = re.compile(r"wait (\d{1,5}(?:\.\d{1,3})?)", re.ASCII | re.IGNORECASE)
+
+#: What `ask` asks for; nothing is done in either case.
+_CALL = ToolUpdate("ask", "do nothing at all", {"really": "nothing"}, status=ToolStatus.PENDING)
+_OPTIONS = (Option("yes", "Allow", OptionKind.ALLOW_ONCE), Option("no", "Reject", OptionKind.REJECT_ONCE))
+_CHOSEN = "I was allowed to do nothing, and did it."
+_NOT_CHOSEN = "I was not allowed to do nothing."
 
 #: Pause between two numbers, long enough to watch.
 _BEAT = 0.1
@@ -32,6 +49,12 @@ class BuiltinAgent:
 
     async def run(self, turn: TurnContext) -> AsyncGenerator[Event, None]:
         words = 0
+        if turn.text.strip().lower() == "ask":
+            request = Permission(_CALL, _OPTIONS, asyncio.get_running_loop().create_future())
+            yield request
+            yield TextDelta(_CHOSEN if await request.answer == "yes" else _NOT_CHOSEN)
+            yield Done(Usage(input=1, output=4, source="estimated"), model="builtin")
+            return
         async for piece in _pieces(turn):
             words += len(piece.split())
             yield TextDelta(piece)

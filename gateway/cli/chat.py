@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import select
 import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import click
@@ -25,6 +26,8 @@ from store.ids import new_id
 _INTERRUPTED = 130
 #: Of an older conversation, this many messages are shown when it goes on.
 _RECALL = 6
+#: How often, in seconds, it is looked whether an answer was typed.
+_LOOK = 0.2
 
 
 @click.command()
@@ -95,8 +98,9 @@ class Talk:
         turn: int | None = None
         self.stopped = False
         paper = Paper()
+        questions = Questions(self.client, str(self.session))
         while True:
-            match self._events.get():
+            match questions.or_event(self._events):
                 case Interrupted(asked) if asked == prompt:  # one that came after an answer's end is not for the next
                     if self.stopped:
                         raise KeyboardInterrupt
@@ -111,9 +115,48 @@ class Talk:
                         self.client.post(stop)
                 case Happened("message", row) if turn is not None and row["turn"] == turn and row["role"] != "user":
                     paper.show(row)
+                    questions.look(row)
                 case Happened("turn", row) if row["sequenceNumber"] == turn and row["status"] != "pending":
                     paper.end()
                     return bool(row["status"] == "completed")
+
+
+class Questions:
+    """What the agent asks while it answers. On a terminal it is answered by number; elsewhere nobody is there."""
+
+    def __init__(self, client: Client, session: str) -> None:
+        self._client = client
+        self._path = path_of("api", "sessions", session, "questions")
+        self._open: list[dict[str, Any]] = []
+
+    def look(self, row: dict[str, Any]) -> None:
+        """A question is a note in the history, and so is what became of it."""
+        if row["role"] == "system" and row["content"]["type"] == "text" and sys.stdin.isatty():
+            self._open = self._client.get(self._path)
+            if self._open:
+                click.echo(f"Answer with a number from 1 to {len(self._open[0]['options'])}: ", nl=False, err=True)
+
+    def or_event(self, events: SimpleQueue[Event]) -> Event:
+        """The next event; while a question is open, what is typed is its answer."""
+        while self._open:
+            try:
+                return events.get(timeout=_LOOK)
+            except Empty:
+                if select.select([sys.stdin], [], [], 0)[0]:
+                    self._choose(sys.stdin.readline().strip())
+        return events.get()
+
+    def _choose(self, text: str) -> None:
+        if not (text.isascii() and text.isdecimal()):
+            click.echo("A number, please: ", nl=False, err=True)
+            return
+        try:
+            told = self._client.post(path_of("api", "questions", self._open[0]["id"]), {"option": int(text[:4])})
+            click.echo(visible(told["text"]), err=True)
+            self._open = self._open[1:]
+        except Failure as why:
+            click.echo(str(why), err=True)
+            self._open = self._client.get(self._path)
 
 
 class Paper:

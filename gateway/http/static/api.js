@@ -58,6 +58,8 @@ export const rerun = (id, turn, key) => json("POST", session(id, `/turns/${turn}
 export const stop = (id) => json("POST", session(id, "/stop"));
 export const rename = (id, title) => json("PATCH", session(id), { body: { title } });
 export const archive = (id) => json("POST", session(id, "/archive"));
+export const questions = (id) => json("GET", session(id, "/questions"));
+export const choose = (id, option) => json("POST", `/api/questions/${encodeURIComponent(id)}`, { body: { option } });
 export const turn = (id, number) => json("GET", session(id, `/turns/${number}`));
 export const text = async (url) => (await request("GET", url)).text();
 

@@ -63,6 +63,7 @@ const session = new Session(history, outbox, {
   },
   changed: () => tell(),
   missing: (problem) => (problem.status === 404 ? lost() : reach(problem)),
+  failed: (problem) => reach(problem),
   said: (row) => ($("announce").textContent = `${agentName(session.info?.agentId)}: ${row.content.text.slice(0, 400)}`),
   drawn: () => head(),
 });

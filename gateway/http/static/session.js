@@ -2,6 +2,7 @@
 
 import * as api from "/static/api.js";
 import { kindOf } from "/static/message.js";
+import * as questions from "/static/questions.js";
 import { follow } from "/static/stream.js";
 
 const AGAIN = 1500;
@@ -9,7 +10,7 @@ const AGAIN = 1500;
 const HIDDEN = 60_000;
 
 export class Session {
-  /** `on`: connected(up), changed(), missing(problem), said(row), drawn(). */
+  /** `on`: connected(up), changed(), missing(problem), failed(problem), said(row), drawn(). */
   constructor(history, outbox, on) {
     this.history = history;
     this.outbox = outbox;
@@ -23,6 +24,7 @@ export class Session {
     this.stream?.close();
     clearTimeout(this.timer);
     this.stream = null;
+    questions.draw([]);
     this.visit = {}; // what an earlier visit still brings is not for this one
     this.id = null;
     this.made = false; // it is a session, and not only a wish
@@ -74,6 +76,7 @@ export class Session {
         refused: (problem) => here() && this.on.missing(problem),
       });
       this.draw();
+      this.ask();
     } catch (problem) {
       if (!here()) return;
       if (!problem.passing) return this.on.missing(problem);
@@ -113,6 +116,13 @@ export class Session {
     }
   }
 
+  /** What the agent asks now. */
+  ask() {
+    const { visit } = this;
+    if (this.running) questions.refresh(this.id, () => this.visit === visit, this.on.failed);
+    else questions.draw([]);
+  }
+
   connected(up) {
     const back = up && !this.up;
     this.up = up;
@@ -129,6 +139,8 @@ export class Session {
       this.learn(turn);
     }
     this.draw();
+    // A question is a note in the history, and so is what became of it.
+    if (turns.length || rows.some((row) => row.role === "system")) this.ask();
     if (turns.length) this.on.changed();
     if (turns.length && !this.running) this.outbox.kick(); // there may be room again
     if (turns.length && this.waiting.length) this.refresh();

@@ -12,10 +12,10 @@ from pathlib import Path
 
 warnings.filterwarnings("ignore", "'audioop' is deprecated", DeprecationWarning)
 
-from channels.base import MenuItem, Outgoing  # noqa: E402
+from channels.base import MenuItem, Outgoing, Verdict  # noqa: E402
 from channels.discord import DiscordChannel, Timing  # noqa: E402
 from routing.errors import DeliveryFailed  # noqa: E402
-from routing.messages import Inbound, Incoming  # noqa: E402
+from routing.messages import Inbound, Incoming, Press  # noqa: E402
 
 
 class FileHost:

@@ -12,9 +12,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from channels.base import MenuItem
+from channels.base import MenuItem, Verdict
 from channels.telegram import TelegramChannel
-from routing.messages import Inbound, Incoming
+from routing.messages import Inbound, Incoming, Press
 
 
 class FileHost:

@@ -134,6 +134,23 @@ def test_by_hand(running: Place, terminal: Callable[..., Terminal]) -> None:
     assert again.code() == 0
 
 
+@pytest.mark.req("P52")
+def test_a_request_for_permission_is_answered_by_number(terminal: Callable[..., Terminal]) -> None:
+    one = terminal("chat")
+    one.wait_for("> ")
+    one.type("ask\n")
+    one.wait_for("do nothing at all")
+    one.wait_for("Answer with a number from 1 to 2: ")
+    one.type("perhaps\n")
+    one.wait_for("A number, please: ")
+    one.type("7\n")
+    one.wait_for("There are 2 options")
+    one.type("1\n")
+    one.wait_for("You chose: ✅ Allow")
+    one.wait_for("I was allowed to do nothing, and did it.")
+    one.wait_for("> ")
+
+
 def test_an_answer_is_shown_while_it_grows_and_ctrl_c_stops_it(
     running: Place, terminal: Callable[..., Terminal]
 ) -> None:
