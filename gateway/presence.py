@@ -47,6 +47,7 @@ class Presence:
         self.waiting = False
         #: What the agent thinks; None where nobody wants to know.
         self.thoughts: list[str] | None = None
+        self._last = ("", "")
 
     async def __aenter__(self) -> Presence:
         if self._typist is not None:
@@ -67,6 +68,7 @@ class Presence:
 
     def show(self, text: str, line: str = "") -> None:
         """The answer so far, and what is being done: that is for the preview alone."""
+        self._last = (text, line)
         shown = "\n\n".join(part for part in (self._thinking(), text, line) if part.strip())
         self._answering = self._answering or bool(shown)
         if self._preview is not None:
@@ -75,6 +77,7 @@ class Presence:
     def think(self, text: str) -> None:
         if self.thoughts is not None:
             self.thoughts.append(text)
+            self.show(*self._last)
 
     def _thinking(self) -> str:
         """The end of what is being thought, as a quotation."""

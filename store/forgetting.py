@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from routing.errors import OwnerProtected, UnknownPerson
 from routing.keys import PeerKind, SessionKey, normalise_id, peer_id
-from store import filters, messages, people, sessions, turns
+from store import filters, messages, people, questions, sessions, turns
 from store.content import Text, to_json
 from store.ids import Micros, span
 from store.inbox import decode_address
@@ -111,6 +111,7 @@ def forget(db: sqlite3.Connection, whose: Whose, now: Micros) -> Forgotten:
         said += len(theirs)
         asked += _blank_turns(db, session, whose.numbers, {message.turn for message in theirs})
         summaries += _blank_summaries(db, session, theirs)
+    questions.forget(db, whose.numbers, now)
     for session in whose.own:
         sessions.remove(db, session.id)
     refused, identities = _empty_person(db, whose.numbers)

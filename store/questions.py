@@ -9,9 +9,11 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 
 from routing.messages import Address
-from store.content import Json, clean, to_json
+from store import messages, sessions
+from store.content import Json, Text, clean, to_json
 from store.ids import Micros, session_of
 from store.inbox import decode_address
+from store.schema import REMOVED
 
 _COLUMNS = (
     "id, token, turn, asker, answerers, text, options, state, chosen, decided_by, outcome, expires_at, created_at,"
@@ -175,6 +177,19 @@ def addresses(db: sqlite3.Connection, question: int) -> list[Address]:
     return [decode_address(address) for (address,) in rows]
 
 
+def forget(db: sqlite3.Connection, persons: Sequence[int], now: Micros) -> None:
+    """Who chose is forgotten, here, in the history and in what was sent; what was chosen stays."""
+    chosen = to_json(list(persons))
+    db.execute("UPDATE questions SET asker = NULL WHERE asker IN (SELECT value FROM json_each(?))", (chosen,))
+    for one in _many(db, "decided_by IN (SELECT value FROM json_each(?))", chosen):
+        text = f"{one.text}\n\n{REMOVED}"
+        db.execute("UPDATE questions SET decided_by = NULL, outcome = ? WHERE id = ?", (REMOVED, one.id))
+        db.execute("UPDATE outbox SET text = ? WHERE question = ?", (text, one.id))
+        if one.message is not None:
+            _, when = sessions.advance(db, one.session, 0, now)
+            messages.replace(db, one.message, Text(text), when)
+
+
 def wants_thoughts(db: sqlite3.Connection, place: str) -> bool:
     return db.execute("SELECT 1 FROM thoughtful WHERE place = ?", (place,)).fetchone() is not None
 
@@ -191,7 +206,7 @@ def _one(db: sqlite3.Connection, where: str, value: int | str) -> Question | Non
     return None if row is None else _question(row)
 
 
-def _many(db: sqlite3.Connection, where: str, *values: int) -> list[Question]:
+def _many(db: sqlite3.Connection, where: str, *values: int | str) -> list[Question]:
     rows: Sequence[tuple[Json, ...]] = db.execute(
         f"SELECT {_COLUMNS} FROM questions WHERE {where} ORDER BY id", values
     ).fetchall()

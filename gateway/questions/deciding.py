@@ -57,8 +57,12 @@ def press(db: Database, press: Press, now: Micros) -> Settled:
     question = None if read is None else questions.by_token(db, read[0])
     if read is None or question is None or not _belongs(db, question, press):
         return Settled(verdict=Verdict(phrases.QUESTION_UNKNOWN, alert=True, over=True))
+    identity = f"{press.channel}:{press.sender.id}"
     person = people.find(db, press.channel, press.sender.id)
-    return choose(db, question, read[1], person, f"{press.channel}:{press.sender.id}", now)
+    if person is None and identity in question.answerers:
+        # Named by an id, and here for the first time.
+        person = people.meet(db, press.channel, press.sender.id, press.sender.name, now)
+    return choose(db, question, read[1], person, identity, now)
 
 
 def choose(

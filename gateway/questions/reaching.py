@@ -25,13 +25,18 @@ def elsewhere(db: Database, new: NewQuestion, here: Address) -> list[Address]:
     if asker is not None and may_answer(new, asker, _identity(db, asker, here.channel)):
         return []
     found: dict[int, Address] = {}
+    others: set[int] = set()
     rows = db.execute("SELECT key, address, person FROM inbox ORDER BY id DESC LIMIT ?", (_LOOK_BACK,)).fetchall()
     for key, stored, number in rows:
-        if number is None or number in found or SessionKey.parse(key).peer_kind is not PeerKind.DM:
+        if number is None or number in found or number in others:
+            continue
+        if SessionKey.parse(key).peer_kind is not PeerKind.DM:
             continue
         address, person = decode_address(stored), people.get(db, number)
         if may_answer(new, person, _identity(db, person, address.channel)):
             found[number] = replace(address, reply_to=None)
+        else:
+            others.add(number)
         if len(found) == _MOST:
             break
     return [one for one in found.values() if one.place != here.place]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
+import tomli_w
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,10 +18,11 @@ from gateway import phrases
 from gateway.agents.protocol import Agent, Done, Option, OptionKind, Permission, TextDelta, ToolUpdate, TurnContext
 from gateway.agents.protocol import Event as AgentEvent
 from gateway.clock import Clock
+from gateway.config import load
 from gateway.logs import Event
 from gateway.questions import deciding, wording
 from gateway.questions.deciding import Shown
-from routing.errors import AgentFailed
+from routing.errors import AgentFailed, ConfigError
 from routing.keys import PeerKind, SessionKey
 from routing.messages import Address, Press, Sender
 from store import inbox, people, questions, turns
@@ -293,9 +296,9 @@ async def test_two_requests_at_once_are_decided_apart(rigs: Rigs) -> None:
 @pytest.mark.parametrize("how", ["stop", "end", "fail"])
 async def test_a_request_ends_with_its_turn(rigs: Rigs, how: str) -> None:
     hang = asyncio.Event()
-    ending: Step = {"stop": hang, "end": Done(), "fail": AgentFailed("no credit.")}[how]
+    endings: dict[str, Step] = {"stop": hang, "end": Done(), "fail": AgentFailed("no credit.")}
     request = Permission(ToolUpdate("c", "rm"), OPTIONS, asyncio.get_running_loop().create_future())
-    rig = ready(rigs, ScriptedAgent([TextDelta("so"), request, lambda: rig.clock.sleep(1), ending]))
+    rig = ready(rigs, ScriptedAgent([TextDelta("so"), request, lambda: rig.clock.sleep(1), endings[how]]))
     question = await asked(rig)
     await rig.advance(1)
     if how == "stop":
@@ -355,3 +358,20 @@ async def test_in_words_by_number(rigs: Rigs) -> None:
     assert phrases.YOU_CHOSE.format(option="❌ Reject") in rig.chat.texts("-100")
     await rig.ask("/choose 3", group=True, sender=BEA)
     assert rig.chat.texts("-100")[-1] == phrases.NOTHING_TO_CHOOSE
+
+
+async def test_somebody_named_by_id_need_not_have_written_before(rigs: Rigs) -> None:
+    rig = ready(rigs, agent := AskingAgent(), approvers=["telegram:9"])
+    question = await asked(rig)
+    await press(rig, question, 1, BEA)
+    assert agent.told == []
+    await press(rig, question, 1, DAN)
+    assert agent.told == ["yes"]
+
+
+@pytest.mark.parametrize("listed", [["nobody"], ["telegram:ada"], [":5"], "bea", [5]])
+def test_who_is_named_must_be_somebody(tmp_path: Path, listed: object) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text(tomli_w.dumps({"agents": {"main": {"kind": "builtin", "approvers": listed}}}))
+    with pytest.raises(ConfigError, match="approvers"):
+        load(file, {})
