@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from routing.errors import LaneFull, SessionEnded
-from routing.keys import SessionKey, in_moved_chat
+from routing.keys import PeerKind, SessionKey, in_moved_chat
 from routing.messages import Address
 from store import about, sessions
 from store.about import About
@@ -209,6 +209,18 @@ def prune(db: sqlite3.Connection, before: Micros, most: int = 1000) -> int:
         " WHERE state IN ('done', 'cancelled') AND received_at < ?)",
         (most, before),
     ).rowcount
+
+
+def newest_direct(db: sqlite3.Connection, look_back: int) -> list[tuple[int, Address]]:
+    """Who wrote directly lately, and where, the newest first; each person once."""
+    rows = db.execute(
+        "SELECT key, address, person FROM inbox WHERE person IS NOT NULL ORDER BY id DESC LIMIT ?", (look_back,)
+    ).fetchall()
+    found: dict[int, Address] = {}
+    for key, address, person in rows:
+        if person not in found and SessionKey.parse(key).peer_kind is PeerKind.DM:
+            found[person] = decode_address(address)
+    return list(found.items())
 
 
 def encode_address(address: Address) -> str:

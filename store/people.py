@@ -76,6 +76,12 @@ def get(db: sqlite3.Connection, person: int) -> PersonRow:
     return _person(row)
 
 
+def user_id(db: sqlite3.Connection, person: int, channel: str) -> str | None:
+    """Who somebody is on a channel."""
+    row = db.execute("SELECT user_id FROM identities WHERE person = ? AND channel = ?", (person, channel)).fetchone()
+    return None if row is None else str(row[0])
+
+
 def make_known(db: sqlite3.Connection, person: int, *, known: bool) -> None:
     """Let somebody in, or no longer."""
     db.execute("UPDATE people SET known = ? WHERE id = ?", (int(known), person))

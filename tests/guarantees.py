@@ -57,8 +57,9 @@ ROWS = {
     "P49": "Albums, split pastes and forwards with a comment are one thought; a short message is not delayed.",
     "P50": "A correction before the start counts; an old edit never runs anything.",
     "P51": "Mention, reply, command or always: every message that is not answered has a reason.",
-    "P52": "Only the owner lets people in, and a code is good once. (Buttons come with agents that ask.)",
-    "P53": "An approval works after a restart, or says why not.",
+    "P52": "Only the owner lets people in, and a code is good once. What an agent may do is decided by the owner or "
+    "who is named for it, never by whoever asked; the first press counts, without one it is rejected.",
+    "P53": "An approval works after a restart, or says why not; the buttons of a request that is over are gone.",
     "P54": "No token in any log, answer or chat.",
     "P55": "The control port is on loopback and closed without a token; elsewhere it does not open without one.",
     "P56": "Only numeric ids decide who may speak, and nothing that looks like one is taken for one.",
