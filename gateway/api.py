@@ -16,10 +16,10 @@ from gateway.logs import Event, log
 from gateway.operations import Operations
 from gateway.questions import deciding
 from gateway.questions.deciding import Settled
-from routing.errors import SessionEnded, UnknownAccount, UnknownAgent
+from routing.errors import RepoNotWanted, SessionEnded, UnknownAccount, UnknownAgent
 from routing.keys import PeerKind, SessionKey
 from routing.messages import Inbound
-from store import compactions, inbox, messages, outbox, people, questions, refusals, sessions, turns
+from store import compactions, inbox, messages, outbox, people, questions, refusals, repos, sessions, turns
 from store.content import Text
 from store.database import Database, Store
 from store.filters import Cursor, Order
@@ -76,20 +76,30 @@ class Api:
     #: Serves a command while no daemon runs: a session can be made, though nothing is answered.
     quiet: bool = False
 
-    async def create_session(self, agent: str | None, caller: str, wanted: str | None = None) -> Session:
-        """A conversation of its own, reached by its id. The same wish twice makes one session."""
+    async def create_session(
+        self, agent: str | None, caller: str, wanted: str | None = None, repo_id: str | None = None
+    ) -> Session:
+        """A conversation of its own, reached by its id. The same wish twice makes one session.
+
+        A repository is looked at first: where it is refused, nothing is created.
+        """
         if not self.quiet:
             self.intake.check()
         name = agent or self.default_agent
         known = self.intake.rules.agents
         if name is None or name not in known:
             raise UnknownAgent(agent=name or "", known=", ".join(known))
+        if repo_id is not None:
+            if not known[name].side_effects:
+                raise RepoNotWanted(agent=name)
+            await self.operations.repositories.resolve(repo_id)
         key = SessionKey(name, API[0], caller, PeerKind.DM, wanted or new_id())
         now = self.intake.clock.now()
 
         def create(db: Database) -> Session:
             owner = people.owner(db)
-            return sessions.get_or_create(db, name, key, now, person=None if owner is None else owner.id)
+            session = sessions.get_or_create(db, name, key, now, person=None if owner is None else owner.id)
+            return session if repo_id is None else sessions.bind(db, session.id, repos.find(db, repo_id).public_id)
 
         session = await self.intake.persist.once(create)
         log(Event.SESSION_CREATED, session=session.public_id, key=key)

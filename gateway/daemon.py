@@ -34,6 +34,7 @@ from gateway.logs import Event, log, mask
 from gateway.operations import Operations
 from gateway.persist import Persist
 from gateway.questions.desk import Desk
+from gateway.repositories import Repositories
 from gateway.turn import Answering, Turns
 from routing.bindings import Router
 from routing.errors import StoreClosed
@@ -111,6 +112,7 @@ class Daemon:
                 on_ready(running)
                 await self._until_stopped(store)
                 return
+            await running.api.operations.repositories.scan_at_start()
             found = await persist.must(lambda db: recovery.look(db, running.intake.rules.agents, self._clock.now()))
             recovery.take_up(found, running.lanes, running.delivery)
             beside = self._start_beside(running, persist, health, tasks)
@@ -171,6 +173,7 @@ class Daemon:
             store=store,
             intake=intake,
             health=health,
+            repositories=Repositories(config.gateway.workspace_root, persist, clock),
             configured=people_of(config),
             reserve=config.gateway.disk_reserve_mb * 2**20,
         )

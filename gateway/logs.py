@@ -60,6 +60,12 @@ class Event(StrEnum):
     DELIVERY_RETRY = "delivery_retry"
     DELIVERY_UNCERTAIN = "delivery_uncertain"
     DELIVERY_PARKED = "delivery_parked"
+    #: A path that leads out of the workspace root was refused.
+    PATH_VIOLATION = "path_violation"
+    REPOSITORY_UNKNOWN = "repository_unknown"
+    REPOSITORY_ADDED = "repository_added"
+    REPOSITORY_REMOVED = "repository_removed"
+    REPOSITORIES_SCANNED = "repositories_scanned"
     MESSAGE_EDITED = "message_edited"
     MESSAGE_CANCELLED = "message_cancelled"
     CHAT_MOVED = "chat_moved"

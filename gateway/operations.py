@@ -15,6 +15,7 @@ from gateway.budgets import Standing
 from gateway.health import Component, Health
 from gateway.intake import Intake
 from gateway.logs import Event, log
+from gateway.repositories import Repositories
 from routing.errors import DiskLow, OwnerProtected, PersonConfigured, StoreUnavailable, UnknownAgent
 from store import backup, exchange, forgetting, moving, pairings, people, reports, search, sessions, turns, upkeep
 from store.database import NAME, Database, Store
@@ -61,6 +62,7 @@ class Operations:
     store: Store
     intake: Intake
     health: Health
+    repositories: Repositories
     #: The people of the configuration.
     configured: Sequence[Configured]
     #: Free disk that a backup leaves, in bytes.

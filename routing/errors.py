@@ -18,6 +18,9 @@ TrunklineError
 │   ├── UnknownMessage
 │   ├── UnknownPerson
 │   ├── UnknownDelivery
+│   ├── UnknownRepo
+│   ├── RepoExists
+│   ├── RepoBound
 │   ├── PersonConfigured
 │   ├── UnknownPairing
 │   ├── WrongAgent
@@ -39,6 +42,10 @@ TrunklineError
 ├── BadAllowance
 ├── UnknownCommand
 ├── UnknownAccount
+├── NoWorkspace
+├── PathViolation
+├── NotARepo
+├── RepoNotWanted
 ├── DiskLow
 ├── Stopping
 ├── AgentFailed
@@ -183,6 +190,21 @@ class UnknownDelivery(StoreError):
     message = "There is no parked delivery {delivery}."
 
 
+class UnknownRepo(StoreError):
+    code = "unknown_repository"
+    message = "There is no repository {repo} in the list. `trunkline repos scan` renews it."
+
+
+class RepoExists(StoreError):
+    code = "repository_exists"
+    message = "The repository at {path} is already called {name!r}. Choose another name."
+
+
+class RepoBound(StoreError):
+    code = "repository_bound"
+    message = "Session {session} is bound to another repository, for life. Start a new session."
+
+
 class PersonConfigured(StoreError):
     code = "person_configured"
     message = "{person} is let in by [people.{name}] in the configuration: remove the table there."
@@ -298,6 +320,26 @@ class UnknownCommand(TrunklineError):
 class UnknownAccount(TrunklineError):
     code = "unknown_account"
     message = "There is no account [{channel}.{account}] in the configuration. Configured: {known}."
+
+
+class NoWorkspace(TrunklineError):
+    code = "no_workspace"
+    message = "Repositories cannot be used: {why}. Set AGENT_WORKSPACE_ROOT, or [gateway] workspace_root."
+
+
+class PathViolation(TrunklineError):
+    code = "path_violation"
+    message = "The path {path!r} is refused: {why}."
+
+
+class NotARepo(TrunklineError):
+    code = "not_a_repository"
+    message = "There is no Git repository with a printable name at {path!r}."
+
+
+class RepoNotWanted(TrunklineError):
+    code = "repository_not_wanted"
+    message = "The agent {agent!r} does not work in a repository."
 
 
 class DiskLow(TrunklineError):

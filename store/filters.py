@@ -39,6 +39,8 @@ class SessionFilter:
     peer_id: str | None = None
     #: The public id of the one it belongs to, or who wrote in it.
     person: str | None = None
+    #: The public id of a repository.
+    repo_id: str | None = None
     statuses: tuple[Status, ...] = ()
     created_after: Micros | None = None
     created_before: Micros | None = None
@@ -91,6 +93,7 @@ def where(
         (_agent(db, agent, order), agent),
         ("peer_kind = ?" if order is None else "+peer_kind = ?", which.peer_kind),
         ("peer_id = ?", which.peer_id),
+        ("repo = (SELECT id FROM repos WHERE public_id = ?)", which.repo_id),
         ("created_at > ?", which.created_after),
         ("created_at < ?", which.created_before),
         ("updated_at > ?", which.updated_after),

@@ -131,6 +131,8 @@ class Session:
     custom: Json
     created_at: Micros
     updated_at: Micros
+    #: The public id of the repository in which its agent works.
+    repo_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

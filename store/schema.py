@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from store import compaction_schema, model_schema, platform_schema, question_schema, search_schema
+from store import compaction_schema, model_schema, platform_schema, question_schema, repo_schema, search_schema
 
 #: What stands where a forgotten person's words stood.
 REMOVED = "[removed]"
@@ -239,6 +239,7 @@ STEPS = (
     Step("m004_models", up=model_schema.UP, down=model_schema.DOWN),
     Step("m005_compaction", up=compaction_schema.UP, down=compaction_schema.DOWN),
     Step("m006_questions", up=question_schema.UP, down=question_schema.DOWN),
+    Step("m007_repos", up=repo_schema.UP, down=repo_schema.DOWN),
 )
 
 
@@ -281,6 +282,11 @@ TRIGGERS = {
         CREATE TRIGGER sessions_status BEFORE UPDATE OF status ON sessions
         WHEN NEW.status <> OLD.status AND NOT ({_ALLOWED})
         BEGIN SELECT RAISE(ABORT, 'forbidden change of session status'); END
+    """,
+    "sessions_repo": """
+        CREATE TRIGGER sessions_repo BEFORE UPDATE OF repo ON sessions
+        WHEN OLD.repo IS NOT NULL AND NEW.repo IS NOT OLD.repo
+        BEGIN SELECT RAISE(ABORT, 'a session keeps its repository'); END
     """,
     "sessions_touched": f"""
         CREATE TRIGGER sessions_touched AFTER UPDATE ON sessions WHEN NEW.updated_at = OLD.updated_at

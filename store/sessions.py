@@ -7,7 +7,7 @@ import sqlite3
 from dataclasses import dataclass
 from enum import Enum
 
-from routing.errors import ForbiddenTransition, SessionEnded, UnknownSession, WrongAgent
+from routing.errors import ForbiddenTransition, RepoBound, SessionEnded, UnknownSession, WrongAgent
 from routing.keys import SessionKey, in_moved_chat
 from store import filters
 from store.content import Json, clean, to_json
@@ -20,7 +20,7 @@ from store.schema import LIVE
 _COLUMNS = (
     "id, public_id, key, status, person, predecessor, title, last_model, last_seq, message_count, turn_count, "
     "total_input_tokens, total_output_tokens, compaction_count, last_compaction_at, reason, metadata, "
-    "created_at, updated_at"
+    "created_at, updated_at, (SELECT repos.public_id FROM repos WHERE repos.id = sessions.repo)"
 )
 
 
@@ -91,6 +91,17 @@ def get(db: sqlite3.Connection, public_id: str) -> Session:
     if row is None:
         raise UnknownSession(session=public_id)
     return _session(row)
+
+
+def bind(db: sqlite3.Connection, session: int, repo_id: str) -> Session:
+    """Give a session the repository that it keeps for life; the same one again is no change."""
+    row = by_number(db, session)
+    if row.repo_id == repo_id:
+        return row
+    if row.repo_id is not None:
+        raise RepoBound(session=row.public_id)
+    db.execute("UPDATE sessions SET repo = (SELECT id FROM repos WHERE public_id = ?) WHERE id = ?", (repo_id, session))
+    return by_number(db, session)
 
 
 def by_number(db: sqlite3.Connection, session: int) -> Session:
@@ -350,4 +361,5 @@ def _session(row: tuple[Json, ...]) -> Session:
         custom={} if row[16] == "{}" else json.loads(row[16]),
         created_at=row[17],
         updated_at=row[18],
+        repo_id=row[19],
     )

@@ -21,6 +21,7 @@ from gateway.cli.forget import forget
 from gateway.cli.init import init
 from gateway.cli.local import local
 from gateway.cli.pair import pair
+from gateway.cli.repos import repos
 from gateway.cli.run import run
 from gateway.cli.safekeeping import backup, restore
 from gateway.cli.sessions import sessions
@@ -36,7 +37,7 @@ def trunkline() -> None:
 
 
 for _command in (
-    *(run, init, check, status, explain, chat, pair, sessions, search, usage, budget),
+    *(run, init, check, status, explain, chat, pair, sessions, search, usage, budget, repos),
     *(backup, restore, export, import_, forget, db, local, doctor, completion),
 ):
     trunkline.add_command(_command)

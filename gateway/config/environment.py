@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from gateway.quoting import quote
 
 ADMIN_TOKEN = "TRUNKLINE_ADMIN_TOKEN"
 IDLE_TIMEOUT = "AGENT_SESSION_IDLE_TIMEOUT"
+WORKSPACE_ROOT = "AGENT_WORKSPACE_ROOT"
 
 SYSTEM_FILE = Path("/etc/trunkline/config.toml")
 
@@ -74,6 +76,17 @@ def idle_minutes(env: Mapping[str, str]) -> float | None:
     return minutes if 0 < minutes <= MINUTES_PER_YEAR else None
 
 
+def workspace_root(env: Mapping[str, str]) -> Path | None:
+    """The directory that the variable gives; None when it is not set or, which `problems` tells, wrong."""
+    text = env.get(WORKSPACE_ROOT, "")
+    return Path(text) if text.startswith("/") and is_text(text) and is_workspace(Path(text)) else None
+
+
+def is_workspace(path: Path) -> bool:
+    """Whether it can keep anything out: below the root of the file system everything lies."""
+    return os.path.normpath(path).strip("/") != ""
+
+
 def timezone(env: Mapping[str, str]) -> str:
     """The machine's time zone; UTC if it does not tell."""
     _, _, linked = str(_LOCALTIME.resolve()).partition("/zoneinfo/")
@@ -97,6 +110,11 @@ def problems(env: Mapping[str, str]) -> Iterator[str]:
         yield (
             f"The environment variable {IDLE_TIMEOUT} = {quote(env[IDLE_TIMEOUT])}: must be a number of "
             f"minutes, greater than 0 and at most {MINUTES_PER_YEAR}."
+        )
+    if WORKSPACE_ROOT in env and workspace_root(env) is None:
+        yield (
+            f"The environment variable {WORKSPACE_ROOT} = {quote(env[WORKSPACE_ROOT])}: must be the absolute path of "
+            "a directory, and not the whole file system."
         )
 
 

@@ -56,6 +56,12 @@ def _idle_minutes(value: float, info: ValidationInfo) -> float:
     return environment.idle_minutes(surroundings(info).env) or value
 
 
+def _workspace_root(value: Path | None, info: ValidationInfo) -> Path | None:
+    if value is not None and not environment.is_workspace(value):
+        raise wrong("must not be the whole file system")
+    return environment.workspace_root(surroundings(info).env) or value
+
+
 class Gateway(Table):
     data_dir: Directory
     #: None: what no binding matches stays unanswered.
@@ -71,6 +77,8 @@ class Gateway(Table):
     ] = 30.0
     #: In which days and months of budgets and reports begin.
     timezone: Annotated[Zone, Field(validate_default=True)] = ""
+    #: Agents work in repositories below it and nowhere else.
+    workspace_root: Annotated[Directory | None, Field(validate_default=True), AfterValidator(_workspace_root)] = None
 
 
 def _admin_token(value: SecretStr | None, info: ValidationInfo) -> SecretStr | None:

@@ -31,8 +31,6 @@ async def listing(request: web.Request) -> web.Response:
     after = _cursor(request, order)
     # One more than is shown tells whether there is a next page.
     rows, total = await request.app[API].list_sessions(_filter(request), limit + 1, offset, order=order, after=after)
-    if request.query.get("repoId"):
-        rows, total = [], 0  # no session has a repository yet
     return web.json_response(
         {
             "sessions": [views.session(row) for row in rows[:limit]],
@@ -56,6 +54,7 @@ def _filter(request: web.Request) -> SessionFilter:
         account_id=query.get("account"),
         peer_kind=kinds[0] if kinds else None,
         person=query.get("person"),
+        repo_id=query.get("repoId") or None,
         statuses=_words(request, "status", Status),
         created_after=_moment(request, "createdAfter"),
         created_before=_moment(request, "createdBefore"),

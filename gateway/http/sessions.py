@@ -43,8 +43,8 @@ class CreateSession(Strict):
     agent: str | None = None
     #: Chosen by the client: the same id twice makes one session.
     id: str | None = Field(default=None, pattern=r"^[A-Za-z0-9-]{8,64}$")
-    #: Repositories come with the agents that need one; until then only null is taken.
-    repoId: None = None
+    #: Where its agent works; its id or its name. Only for agents that work in a repository.
+    repoId: str | None = Field(default=None, min_length=1, max_length=200)
 
 
 class Prompt(Strict):
@@ -64,16 +64,18 @@ class Ending(Strict):
 @routes.post("/api/sessions")
 async def create(request: web.Request) -> web.Response:
     body = await read(request, CreateSession)
-    session = await request.app[API].create_session(body.agent, CALLER, body.id)
+    session = await request.app[API].create_session(body.agent, CALLER, body.id, body.repoId)
     return web.json_response(views.session(session), status=201)
 
 
 @routes.get("/api/sessions/{id}")
 async def detail(request: web.Request) -> web.Response:
-    found, rows = await request.app[API].whole(request.match_info["id"])
+    api = request.app[API]
+    found, rows = await api.whole(request.match_info["id"])
     session = found.session
+    repo = None if session.repo_id is None else await api.operations.repositories.named(session.repo_id)
     body = views.session(session) | {
-        "repo": None,
+        "repo": None if repo is None else views.repo(repo),
         "messages": views.messages(found.messages, found.waiting, session.public_id),
         "turns": [views.turn(turn, session.public_id) for turn in rows],
     }
@@ -228,7 +230,5 @@ def _sentence(error: ErrorDetails) -> str:
             return f"`{where}` is missing."
         case "extra_forbidden":
             return f"`{where}` is not known here."
-        case "none_required":
-            return f"`{where}` is not supported yet: leave it out."
         case _:
             return f"`{where}`: {error['msg']}." if where else "The body must be a JSON object."

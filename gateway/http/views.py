@@ -20,6 +20,7 @@ from store.pairings import Pairing
 from store.records import Compaction, Delivery, InboxItem, Message, Session, Turn
 from store.refusals import Refusal
 from store.reports import Somebody, Tokens, Usage
+from store.repos import Repo
 from store.search import Hit
 
 Json = dict[str, Any]
@@ -45,7 +46,7 @@ def session(row: Session) -> Json:
         metadata["reason"] = row.reason
     return {
         "id": row.public_id,
-        "repoId": None,
+        "repoId": row.repo_id,
         "key": str(row.key),
         "agentId": row.key.agent_id,
         "channel": row.key.channel,
@@ -65,6 +66,16 @@ def session(row: Session) -> Json:
         "metadata": metadata,
         "createdAt": iso(row.created_at),
         "updatedAt": iso(row.updated_at),
+    }
+
+
+def repo(row: Repo) -> Json:
+    return {
+        "id": row.public_id,
+        "name": row.name,
+        "path": str(row.path),
+        "createdAt": iso(row.created_at),
+        "scannedAt": iso(row.scanned_at),
     }
 
 

@@ -282,6 +282,23 @@ def test_idle_timeout(read: Load, variable: str | None, key: int | None, minutes
     assert read(text, **env).gateway.idle_minutes == minutes
 
 
+@pytest.mark.req("S000-36")
+@pytest.mark.parametrize(
+    ("variable", "key", "root"),
+    [
+        (None, None, None),
+        (None, "/srv/a", "/srv/a"),
+        ("/srv/b", None, "/srv/b"),
+        ("/srv/b", "/srv/a", "/srv/b"),
+    ],
+)
+def test_workspace_root(read: Load, variable: str | None, key: str | None, root: str | None) -> None:
+    text = "" if key is None else f'[gateway]\nworkspace_root = "{key}"'
+    env = {} if variable is None else {"AGENT_WORKSPACE_ROOT": variable}
+    found = read(text, **env).gateway.workspace_root
+    assert (None if found is None else str(found)) == root
+
+
 @pytest.mark.req("CARD-28")
 @pytest.mark.parametrize("listen", ["127.0.0.1:8787", "127.9.9.9:1", "[::1]:65535", "localhost:0"])
 def test_loopback_needs_none(read: Load, listen: str) -> None:

@@ -335,6 +335,19 @@ def test_bad_idle_timeout(read: Load, value: str) -> None:
     assert value.replace("\n", r"\n") in problem
 
 
+@pytest.mark.req("S000-36")
+@pytest.mark.parametrize("value", ["", "a", "./a", "~/a", "/", "//", "/../..", "\udcff"])
+def test_bad_workspace_root(read: Load, problems: Callable[..., list[str]], value: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read("", AGENT_WORKSPACE_ROOT=value)
+    [problem] = caught.value.problems
+    assert problem.startswith("The environment variable AGENT_WORKSPACE_ROOT = ")
+    assert problem.endswith("must be the absolute path of a directory, and not the whole file system.")
+    assert problems('[gateway]\nworkspace_root = "/.."') == [
+        '[gateway] workspace_root = "/..": must not be the whole file system.'
+    ]
+
+
 @pytest.mark.parametrize("value", ["", "  ", "\udcff"])
 def test_bad_admin_token_variable(read: Load, value: str) -> None:
     with pytest.raises(ConfigError) as caught:

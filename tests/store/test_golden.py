@@ -21,6 +21,7 @@ from store import (
     pins,
     places,
     refusals,
+    repos,
     search,
     sessions,
     spending,
@@ -326,3 +327,28 @@ async def test_pins_and_compactions_read_back(m005: Store) -> None:
         "window",
         "trim_tools",
     ]
+
+
+# What m007.sql holds beyond it
+
+
+@pytest.fixture
+async def m007(data_dir: Path) -> AsyncIterator[Store]:
+    load(GOLDEN / "m007.sql", data_dir)
+    store = await Store.open(data_dir)
+    yield store
+    await store.close()
+
+
+async def test_repositories_read_back(m007: Store) -> None:
+    [repo] = await m007.read(repos.every)
+    assert (repo.name, repo.path) == ("group/project", Path("/srv/repositories/group/project"))
+    assert (repo.created_at, repo.scanned_at) == (NOW + 30_000, NOW + 31_000)
+    bound = await m007.read(lambda db: sessions.list_all(db, SessionFilter(repo_id=repo.public_id), 10))
+    assert [session.repo_id for session in bound[0]] == [repo.public_id]
+
+
+async def test_before_repositories_no_session_was_bound(m001: Store) -> None:
+    session = await m001.read(lambda db: sessions.by_number(db, 1))
+    assert session.repo_id is None
+    assert await m001.read(repos.every) == []

@@ -34,6 +34,7 @@ NOTES = Step(
 MORE = (*STEPS, NOTES)
 
 TABLES = {
+    "repos",
     "people",
     "identities",
     "sessions",

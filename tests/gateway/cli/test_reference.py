@@ -21,6 +21,7 @@ db migrate, db rollback
 local fetch
 pair list, pair approve, pair refuse, pair revoke
 budget list, budget allow
+repos scan, repos list, repos add, repos remove
 """
 
 

@@ -69,7 +69,7 @@ async def test_a_session_that_cannot_be_created_is_not(client: Client) -> None:
     assert "'mian'" in error["message"]
     assert "main, puppet" in error["message"]
     error = await client.refused(400, "POST", "/api/sessions", json={"repoId": str(uuid.uuid4())})
-    assert error["message"] == "`repoId` is not supported yet: leave it out."
+    assert error["code"] == "repository_not_wanted"
     assert (await client.get("/api/sessions"))["total"] == 0
 
 

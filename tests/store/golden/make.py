@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 from routing.keys import PeerKind, SessionKey
 from routing.messages import Address, Addressed, Attachment, AttachmentKind, Inbound, Quote, Sender
@@ -24,6 +25,7 @@ from store import (
     pins,
     places,
     refusals,
+    repos,
     sessions,
     spending,
     turns,
@@ -117,6 +119,7 @@ def fill(db: sqlite3.Connection) -> None:
     _fill_platforms(db, stranger, person.id)
     _fill_models(db, person.id)
     _fill_compaction(db, sessions.by_number(db, 2))
+    _fill_repos(db)
 
 
 def _fill_platforms(db: sqlite3.Connection, stranger: Inbound, person: int) -> None:
@@ -193,6 +196,16 @@ def _fill_compaction(db: sqlite3.Connection, session: Session) -> None:
         )
     used = Usage(input=50, cached=20, output=5, reasoning=4, source="provider")
     spending.spend(db, session.id, Outlay(model="small-1", usage=used, cost=12), NOW + 29_000)
+
+
+def _fill_repos(db: sqlite3.Connection) -> None:
+    """What came with the repositories: one of each state, and a session that is bound."""
+    for name in ("group/project", "old", "private"):
+        repos.add(db, name, Path("/srv/repositories", name), NOW + 30_000)
+    repos.remove(db, "private")
+    repos.record(db, {Path("/srv/repositories/group/project"): "group/project"}, NOW + 31_000)
+    session = sessions.create(db, SessionKey("coder", "api", "owner", PeerKind.DM, "bound"), NOW + 32_000)
+    sessions.bind(db, session.id, repos.find(db, "group/project").public_id)
 
 
 def dump() -> str:
