@@ -25,6 +25,7 @@ AGENTS = ("ada", "bob")
 CHANNELS = ("telegram", "discord")
 ACCOUNTS = ("main", "second")
 USERS = ("1", "2", "3")
+REPOS = ("r1", "r2")
 #: A key of one place, or one that collapses direct messages of all places.
 KEYS = st.builds(
     SessionKey, st.sampled_from(AGENTS), st.just(ANY), st.just(ANY), st.just(PeerKind.DM), st.just("p")
@@ -50,6 +51,7 @@ class Said:
     account: str
     now: int
     end: Status | None
+    repo: str | None
 
 
 SAID = st.builds(
@@ -60,6 +62,7 @@ SAID = st.builds(
     st.sampled_from(ACCOUNTS),
     st.integers(1, 9),
     st.none() | st.sampled_from([Status.COMPLETED, Status.ARCHIVED]),
+    st.none() | st.sampled_from(REPOS),
 )
 
 
@@ -71,6 +74,10 @@ class World:
         self.serial = 0
         #: Session → who wrote from where; who it belongs to stands under the place None.
         self.seen: dict[int, set[tuple[str | None, str | None, str | None]]] = {}
+        for repo in REPOS:
+            db.execute(
+                "INSERT INTO repos (public_id, name, path, created_at, scanned_at) VALUES (?1, ?1, ?1, 1, 1)", (repo,)
+            )
 
     def say(self, said: Said) -> None:
         self.serial += 1
@@ -87,6 +94,8 @@ class World:
         run(self.db, turns.complete, turn.id, None, None, Ending(), said.now)
         known = self.seen.setdefault(session.id, {(said.user, None, None)})
         known.add((said.user, said.channel, said.account))
+        if said.repo is not None and session.repo_id is None:
+            run(self.db, sessions.bind, session.id, said.repo)
         if said.end is not None:
             run(self.db, sessions.end, sessions.by_number(self.db, session.id), said.end, "x", said.now)
 
@@ -118,6 +127,7 @@ class World:
             and which.agent_id in {None, session.key.agent_id}
             and which.peer_kind in {None, session.key.peer_kind}
             and which.peer_id in {None, session.key.peer_id}
+            and which.repo_id in {None, session.repo_id}
             and (not which.statuses or session.status in which.statuses)
             and (which.created_after is None or session.created_at > which.created_after)
             and (which.created_before is None or session.created_at < which.created_before)
@@ -137,6 +147,7 @@ FILTERS = st.builds(
     account_id=st.none() | st.sampled_from((*ACCOUNTS, ANY)),
     peer_kind=st.none() | st.sampled_from(PeerKind),
     peer_id=st.none() | st.sampled_from(["p", "-1"]),
+    repo_id=st.none() | st.sampled_from(REPOS),
     statuses=st.lists(st.sampled_from([Status.ACTIVE, Status.COMPLETED, Status.ARCHIVED]), max_size=2).map(tuple),
     created_after=TIMES,
     created_before=TIMES,
@@ -178,6 +189,7 @@ def test_the_naive_filter_knows_every_field() -> None:
         "peer_kind",
         "peer_id",
         "person",
+        "repo_id",
         "statuses",
         "created_after",
         "created_before",
