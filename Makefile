@@ -1,6 +1,7 @@
 # `make help` lists the targets. Tools run as `python -m` from .venv; the code runs from the checkout.
 .DEFAULT_GOAL := help
-.PHONY: help run run-local test test-local fuzz lint fmt bench lock wheel screenshots clean run-env dev-env local-env
+.PHONY: help run run-local test test-local test-agents fuzz lint fmt bench lock wheel screenshots clean
+.PHONY: run-env dev-env local-env agents-env
 
 PYTHON ?= $(shell for p in python3.11 python3; do $$p -c "" 2>/dev/null && echo $$p && break; done)
 PY := .venv/bin/python
@@ -58,6 +59,20 @@ local-env: run-env
 	$(call install,local)
 	@$(PY) -m gateway local fetch > /dev/null
 
+# Agents of others, as requirements/agents/package-lock.json pins them with all that they bring; none of their scripts runs.
+agents-env:
+	@stamp="build/agents/.installed-$$(cksum < requirements/agents/package-lock.json | tr ' ' '-')"; \
+	if [ -f "$$stamp" ]; then exit 0; fi; \
+	if ! command -v npm > /dev/null; then \
+		echo "error: the real agents need Node 20 or newer with npm: install them (apt-get install nodejs npm) and run make again" >&2; exit 1; \
+	fi; \
+	echo "Installing requirements/agents into build/agents"; \
+	rm -rf build/agents && mkdir -p build/agents && cp requirements/agents/package*.json build/agents/ && \
+	if ! npm ci --prefix build/agents --ignore-scripts --no-audit --no-fund --loglevel=error > /dev/null; then \
+		echo "error: requirements/agents could not be installed (see above): check the network and run make again" >&2; exit 1; \
+	fi; \
+	touch "$$stamp"
+
 run: run-env ## start the gateway: make run ARGS="--config config.toml"
 	@exec $(PY) -m gateway run $(ARGS)
 
@@ -72,6 +87,9 @@ test: lint ## everything that CI runs: lint, then the tests with coverage
 
 test-local: dev-env local-env ## the whole path with the small language model; renews the table in docs/local-model.md
 	TRUNKLINE_LOCAL_REPORT=docs/local-model.md $(PY) -m pytest tests/local_model
+
+test-agents: dev-env agents-env ## the whole path with two agents from npm (450 MB); renews the table in docs/agents.md
+	TRUNKLINE_AGENTS_REPORT=docs/agents.md $(PY) -m pytest tests/real_agents
 
 fuzz: dev-env ## look for counterexamples that the tests do not have yet; ARGS="tests/store -k people"
 	HYPOTHESIS_PROFILE=fuzz $(PY) -m pytest $(ARGS)
