@@ -68,7 +68,7 @@ agents-env:
 	fi; \
 	echo "Installing requirements/agents into build/agents"; \
 	rm -rf build/agents && mkdir -p build/agents && cp requirements/agents/package*.json build/agents/ && \
-	if ! npm ci --prefix build/agents --ignore-scripts --no-audit --no-fund --loglevel=error > /dev/null; then \
+	if ! npm install --prefix build/agents --ignore-scripts --no-audit --no-fund --loglevel=error > /dev/null; then \
 		echo "error: requirements/agents could not be installed (see above): check the network and run make again" >&2; exit 1; \
 	fi; \
 	touch "$$stamp"

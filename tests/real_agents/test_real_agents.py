@@ -46,10 +46,8 @@ async def test_a_tool_that_is_allowed_and_one_that_is_not(scene: Scene, record: 
     await scene.ask(brain.HELLO, brain.GREETING)
     assert not (scene.repo / "refused.txt").exists()
     assert all(text.strip() for text in scene.texts)
-    record.note(scene.agent, "a command of the shell, allowed by a button", "has run")
-    record.note(
-        scene.agent, "a command of the shell, rejected by a button", "has not run; the next message is answered"
-    )
+    record.note(scene.agent, "a shell command, allowed by a button", "has run")
+    record.note(scene.agent, "a shell command, rejected by a button", "has not run; the next message is answered")
 
 
 @pytest.mark.req("P36")
