@@ -17,8 +17,9 @@ from gateway.logs import Event, log
 from gateway.persist import Persist
 from routing.errors import NotARepo, NoWorkspace, PathViolation, UnknownRepo
 from routing.workspace import inside
-from store import repos
+from store import repos, sessions
 from store.database import Database
+from store.records import Session
 from store.repos import Repo, Scanned
 
 #: How far below the root a scan looks. Deeper ones can be added by hand.
@@ -44,6 +45,22 @@ def resolve(db: Database, root: Path | None, wanted: str) -> Path:
     if not _is_repo(path):
         log(Event.REPOSITORY_UNKNOWN, logging.WARNING, repo=wanted, path=path)
         raise UnknownRepo(repo=wanted)
+    return path
+
+
+async def of_session(persist: Persist, root: Path | None, session_id: str, wanted: str) -> Path:
+    """Where the agent of a session works now: in what the session is bound to, or else in what is wanted for it.
+
+    The first time binds it, for life: a repository that is wanted later is one for new sessions.
+    """
+
+    def look(db: Database) -> tuple[Session, Path]:
+        session = sessions.get(db, session_id)
+        return session, resolve(db, root, session.repo_id or wanted)
+
+    session, path = await persist.read(look)
+    if session.repo_id is None:
+        await persist.once(lambda db: sessions.bind(db, session.id, repos.find(db, wanted).public_id))
     return path
 
 

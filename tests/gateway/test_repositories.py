@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gateway.logs import Event
-from gateway.repositories import locate, look, resolve
+from gateway.repositories import locate, look, of_session, resolve
 from routing.errors import NotARepo, NoWorkspace, PathViolation, UnknownRepo
 from store import repos
 from tests.fakes.harness import Journal, Rigs
@@ -307,3 +307,17 @@ async def test_one_that_was_added_by_hand_survives_a_scan(rigs: Rigs, root: Path
     assert await repositories.resolve("deep") == deep
     (deep / ".git").rmdir()
     assert (await repositories.scan()).gone == ("deep",)
+
+
+@pytest.mark.req("S000-34")
+async def test_a_conversation_is_bound_when_its_agent_is_first_started(rigs: Rigs, root: Path) -> None:
+    rig = await rigs(gateway={"workspace_root": str(root)}).start()
+    await rig.ask("hello")
+    session, persist = await rig.session(), rig.running.api.operations.repositories.persist
+    with pytest.raises(UnknownRepo):
+        await of_session(persist, root, session.public_id, "three")
+    assert (await rig.session()).repo_id is None
+    assert await of_session(persist, root, session.public_id, "one") == root / "one"
+    # Another one that is wanted later is not for this session.
+    assert await of_session(persist, root, session.public_id, "group/two") == root / "one"
+    assert (await rig.session()).repo_id == (await rig.read(lambda db: repos.find(db, "one"))).public_id
