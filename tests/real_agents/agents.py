@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +28,7 @@ class RealAgent:
 
     def table(self, repo: str, url: str) -> dict[str, Any]:
         """As it stands in a configuration."""
-        program = INSTALLED / ".bin" / self.preset
+        program = INSTALLED / ".bin" / "gemini" if self.preset == "gemini" else _opencode_program()
         env = _gemini(url) if self.preset == "gemini" else _opencode(url)
         return {
             "kind": "acp",
@@ -37,6 +38,13 @@ class RealAgent:
             "permissions": "ask",
             "env": dict(env),
         }
+
+
+def _opencode_program() -> Path:
+    """Its launcher is put in place by a script of the package, and those do not run here."""
+    baseline = "avx2" not in Path("/proc/cpuinfo").read_text().split()
+    machine = {"x86_64": "x64", "aarch64": "arm64"}[platform.machine()]
+    return INSTALLED / f"opencode-linux-{machine}{'-baseline' * baseline}" / "bin" / "opencode"
 
 
 def _gemini(url: str) -> Mapping[str, str]:
