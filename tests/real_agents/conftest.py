@@ -137,6 +137,17 @@ class Scene:
         labels = [one["text"] for one in question.buttons]
         self.dm.press(question, next(number for number, label in enumerate(labels) if label.split()[0] == sign))
 
+    async def notes(self) -> str:
+        """What the gateway itself noted about the last turn."""
+        return await asyncio.to_thread(self._notes)
+
+    def _notes(self) -> str:
+        [session] = self.place.api.get("/api/sessions")["sessions"]
+        rows = self.place.api.get(f"/api/sessions/{session['id']}/messages")
+        last = max(number for number, row in enumerate(rows) if row["role"] == "user")
+        told = [row["content"] for row in rows[last:] if row["role"] == "system"]
+        return " ".join(content["text"] for content in told if content["type"] == "text")
+
     @property
     def alive(self) -> list[int]:
         return processes(self.place.folder)

@@ -25,7 +25,7 @@ async def test_hello(scene: Scene, record: Record) -> None:
     assert [text for text in scene.texts if brain.GREETING in text] == [brain.GREETING] * 2
     record.note(scene.agent, "first answer, with the start of the agent", f"{first:.1f} s")
     record.note(scene.agent, "second answer", f"{second:.1f} s")
-    record.note(scene.agent, "memory", f"{memory_mb(scene.alive)} MB in {len(scene.alive)} processes")
+    record.note(scene.agent, "memory", f"{memory_mb(scene.alive)} MB")
 
 
 async def test_a_tool_that_is_allowed_and_one_that_is_not(scene: Scene, record: Record) -> None:
@@ -93,8 +93,7 @@ async def test_restart_and_go_on(scene: Scene, record: Record) -> None:
         took = await scene.ask(brain.ASK, "It was walrus.")
         # Nothing of the past is shown again.
         assert not any("I will remember" in text for text in scene.texts[shown:])
-        said = " ".join(text for text in scene.texts[shown:] if "It was walrus." not in text)
-        record.note(scene.agent, f"restart {number}: goes on, as people are told", said or "(nothing)")
+        record.note(scene.agent, f"restart {number}: what the history says", await scene.notes() or "(nothing)")
         record.note(scene.agent, f"restart {number}: first answer", f"{took:.1f} s")
     ways = re.findall(r"agent_not_resumed .*", scene.place.log.read_text())
     record.note(scene.agent, "ways to take up a session that failed", str(len(ways)))
