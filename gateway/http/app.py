@@ -10,7 +10,18 @@ from aiohttp import web
 from gateway.api import Api
 from gateway.config import Listen
 from gateway.http import (
-    admin, budgets, chat, events, listing, operations, page, pairings, questions, reports, repos, sessions,
+    admin,
+    budgets,
+    chat,
+    events,
+    listing,
+    operations,
+    page,
+    pairings,
+    questions,
+    reports,
+    repos,
+    sessions,
 )
 from gateway.http.auth import DOOR, Door, require
 from gateway.http.errors import LARGEST, errors
@@ -29,7 +40,18 @@ def application(api: Api, token: str, host: str = "localhost") -> web.Applicatio
     app.on_shutdown.append(_end_streams)
     app.on_response_prepare.append(page.harden)
     for module in (
-        listing, sessions, chat, events, admin, operations, pairings, questions, reports, budgets, repos, page,
+        listing,
+        sessions,
+        chat,
+        events,
+        admin,
+        operations,
+        pairings,
+        questions,
+        reports,
+        budgets,
+        repos,
+        page,
     ):
         app.add_routes(module.routes)
     return app

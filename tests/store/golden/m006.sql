@@ -150,6 +150,22 @@ INSERT INTO "outbox" VALUES(1,'telegrambot-100','{"channel":"telegram","accoun
 INSERT INTO "outbox" VALUES(2,'telegrambot-100','{"channel":"telegram","account":"bot","chat":"-100","thread":"7","reply_to":"41"}',4294967298,'final','The agent stopped.','parked',NULL,0,0,0,'chat not found',4102444800008000,4102444800009000,NULL,0,0,NULL);
 INSERT INTO "outbox" VALUES(3,'telegrambot-100','{"channel":"telegram","account":"bot","chat":"-100","thread":"7","reply_to":"41"}',NULL,'final','A moment.','ready',NULL,0,0,0,NULL,4102444800010000,4102444800010000,NULL,0,0,NULL);
 INSERT INTO "outbox" VALUES(4,'telegrambot-100','{"channel":"telegram","account":"bot","chat":"-100","thread":"8","reply_to":"41"}',NULL,'notice','# All of it','parked',NULL,0,0,0,'blocked',4102444800013000,4102444800014000,'conversation.md',1,0,NULL);
+CREATE TABLE outlays (
+        id               INTEGER PRIMARY KEY,
+        session          INTEGER NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
+        created_at       INTEGER NOT NULL,
+        created_by       INTEGER REFERENCES people (id) ON DELETE SET NULL,
+        agent            TEXT,
+        chat             TEXT,
+        model            TEXT,
+        input_tokens     INTEGER CHECK (input_tokens >= 0),
+        cached_tokens    INTEGER CHECK (cached_tokens >= 0),
+        output_tokens    INTEGER CHECK (output_tokens >= 0),
+        reasoning_tokens INTEGER CHECK (reasoning_tokens >= 0),
+        usage_source     TEXT    NOT NULL,
+        cost             INTEGER CHECK (cost >= 0)
+    );
+INSERT INTO "outlays" VALUES(1,2,4102444800029000,1,'model','discord:-200','small-1',50,20,5,4,'provider',12);
 CREATE TABLE overheard (
         id     INTEGER PRIMARY KEY AUTOINCREMENT,
         key    TEXT    NOT NULL,
@@ -340,6 +356,8 @@ CREATE INDEX compactions_leave_out ON compactions (session, id) WHERE undone_at 
 CREATE INDEX compactions_base ON compactions (session, id) WHERE undone_at IS NULL AND strategy NOT IN ('window', 'trim_tools');
 CREATE INDEX compactions_created ON compactions (session, created_at);
 CREATE INDEX compactions_undone ON compactions (session, undone_at) WHERE undone_at IS NOT NULL;
+CREATE INDEX outlays_session ON outlays (session);
+CREATE INDEX outlays_created ON outlays (created_at);
 CREATE INDEX questions_turn ON questions (turn);
 CREATE INDEX questions_open ON questions (id) WHERE state = 'open';
 CREATE INDEX outbox_question ON outbox (question) WHERE question IS NOT NULL;
