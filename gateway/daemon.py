@@ -14,8 +14,10 @@ from channels.memory import MemoryChannel
 from channels.web import WebChannel
 from gateway import allowing, files, recovery, supervision
 from gateway.admission import AgentRules, Rules
+from gateway.agents.acp import leftovers
+from gateway.agents.acp.pool import Pool
 from gateway.agents.builtin import BuiltinAgent
-from gateway.agents.protocol import Agent, Summarises
+from gateway.agents.protocol import Agent, Hosted, Summarises
 from gateway.api import Api
 from gateway.arrivals import API
 from gateway.clock import Clock, SystemClock
@@ -113,6 +115,10 @@ class Daemon:
                 await self._until_stopped(store)
                 return
             await running.api.operations.repositories.scan_at_start()
+            await leftovers.reap(persist)
+            for agent in self._agents.values():
+                if isinstance(agent, Hosted):
+                    agent.open(persist, self._clock)
             found = await persist.must(lambda db: recovery.look(db, running.intake.rules.agents, self._clock.now()))
             recovery.take_up(found, running.lanes, running.delivery)
             beside = self._start_beside(running, persist, health, tasks)
@@ -252,10 +258,12 @@ async def _within(clock: Clock, seconds: float, work: Coroutine[None, None, None
 
 
 def agents_of(config: Config) -> dict[str, Agent]:
-    return {name: _agent(table, config) for name, table in config.agents.items()}
+    #: One limit for the processes of all agents.
+    pool = Pool(config.gateway.max_agent_processes, config.gateway.idle_minutes * 60)
+    return {name: _agent(name, table, config, pool) for name, table in config.agents.items()}
 
 
-def _agent(table: AgentConfig, config: Config) -> Agent:
+def _agent(name: str, table: AgentConfig, config: Config, pool: Pool) -> Agent:
     match table:
         case OpenAIAgent():
             # With the SDK, which takes half a second and 40 MB: only who has such an agent pays for it.
@@ -266,6 +274,10 @@ def _agent(table: AgentConfig, config: Config) -> Agent:
             from gateway.agents.local.agent import LocalModelAgent
 
             return LocalModelAgent(table, config.gateway.data_dir / files.FOLDER)
+        case tables.AcpAgent():
+            from gateway.agents.acp.agent import AcpAgent
+
+            return AcpAgent(name, table, config.gateway.workspace_root, pool)
         case _:
             return BuiltinAgent()
 

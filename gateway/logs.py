@@ -72,6 +72,25 @@ class Event(StrEnum):
     PERSON_APPROVED = "person_approved"
     PERSON_REVOKED = "person_revoked"
     AGENT_STUCK = "agent_stuck"
+    #: A process of an agent: with its repository, for audit.
+    AGENT_STARTED = "agent_started"
+    AGENT_ENDED = "agent_ended"
+    AGENT_CRASHED = "agent_crashed"
+    AGENT_NOT_INSTALLED = "agent_not_installed"
+    #: No sign of life in the middle of a turn.
+    AGENT_SILENT = "agent_silent"
+    AGENT_CANCELLED = "agent_cancelled"
+    AGENT_LINE_REFUSED = "agent_line_refused"
+    #: A way of taking up an old session did not work; the next one is tried.
+    AGENT_NOT_RESUMED = "agent_not_resumed"
+    AGENT_PERMISSION = "agent_permission"
+    #: How many processes there are now.
+    AGENT_COUNT = "agent_count"
+    AGENT_LIMIT = "agent_limit"
+    #: Left by a daemon that was killed.
+    AGENT_REAPED = "agent_reaped"
+    PATH_VIOLATION = "path_violation"
+    REPOSITORY_UNKNOWN = "repository_unknown"
     FILE_FAILED = "file_failed"
     CHANNEL_CONNECTED = "channel_connected"
     CHANNEL_TROUBLE = "channel_trouble"

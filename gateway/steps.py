@@ -10,7 +10,7 @@ from gateway.budgets import Budgets, Held
 from gateway.questions import deciding
 from routing.access import Reason
 from routing.messages import Address
-from store import inbox, outbox, overheard, people, refusals, sessions, turns
+from store import agent_sessions, inbox, outbox, overheard, people, refusals, sessions, turns
 from store.content import Text
 from store.database import Database
 from store.ids import Micros
@@ -102,8 +102,12 @@ def fail(
     ending: Ending = Ending(),  # noqa: B008
     *,
     closing: str | None = None,
+    broke: str | None = None,
 ) -> Turn:
-    """End a turn as failed, in the history and visibly where it was asked."""
+    """End a turn as failed, in the history and visibly where it was asked.
+
+    `broke` says that the agent's process was lost, and how: the session ends with it.
+    """
     note = phrases.NOTE_FAILED.format(why=why)
     ending = replace(settling.of_cut(db, started.turn, ending), errors=(why,))
     turn = turns.fail(db, started.turn.id, note, ending, now)
@@ -111,6 +115,8 @@ def fail(
     text = phrases.FAILED.format(why=why[:1].upper() + why[1:])
     draft = Draft(address=started.address, text=text, turn=turn.id)
     outbox.put_answer(db, draft, OutboxState.READY, now, closing=closing)
+    if broke is not None:
+        agent_sessions.broke(db, started.session.public_id, broke, now)
     return turn
 
 

@@ -30,7 +30,15 @@ from gateway.questions import deciding
 from gateway.questions.desk import Asking, Desk
 from gateway.runs import Run
 from gateway.steps import Started, begin, fail, resume, summary
-from routing.errors import AgentFailed, ContextExceeded, ModelFailed, StoreError, TurnRunning, TurnTimedOut
+from routing.errors import (
+    AgentBroke,
+    AgentFailed,
+    ContextExceeded,
+    ModelFailed,
+    StoreError,
+    TurnRunning,
+    TurnTimedOut,
+)
 from store import outbox, questions, turns
 from store.database import Database
 from store.outbox import Draft
@@ -169,7 +177,9 @@ class Turns:
             return
         except AgentFailed as failure:
             ending = await settling.known_of(failure, config)
-            await self._fail(started, began, failure.why, failure.code, ending=ending, detail=failure.detail)
+            note = failure.note if isinstance(failure, AgentBroke) else None
+            why, code, detail = failure.why, failure.code, failure.detail
+            await self._fail(started, began, why, code, ending=ending, broke=note, detail=detail)
             return
         except Exception as exc:  # one turn's trouble is not the daemon's
             error_id = secrets.token_hex(4)
@@ -327,11 +337,14 @@ class Turns:
         *,
         ending: Ending = Ending(),  # noqa: B008
         exc: BaseException | None = None,
+        broke: str | None = None,
         **facts: str,
     ) -> None:
         closing = phrases.ANSWERED_BELOW if self._notifies(started, began) else None
         try:
-            await self._persist.must(lambda db: fail(db, started, why, self._clock.now(), ending, closing=closing))
+            await self._persist.must(
+                lambda db: fail(db, started, why, self._clock.now(), ending, closing=closing, broke=broke)
+            )
         except GONE:
             return
         self._delivery.kick(started.address.place)

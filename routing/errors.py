@@ -48,7 +48,13 @@ TrunklineError
 ├── RepoNotWanted
 ├── DiskLow
 ├── Stopping
+├── WorkspaceNotSet
+├── RepositoryOutside          a path that leaves the workspace root
+├── UnknownRepository
+├── AgentLimit                 as many agent processes as there may be
 ├── AgentFailed
+│   ├── AgentNotInstalled
+│   ├── AgentBroke             its process was lost, and the session with it
 │   └── ModelFailed            a language model; what was spent on the attempt is known
 │       ├── AnswerCut
 │       ├── EmptyAnswer
@@ -352,6 +358,30 @@ class Stopping(TrunklineError):
     message = "The daemon is starting or stopping and takes nothing now. Try again in a moment."
 
 
+class WorkspaceNotSet(TrunklineError):
+    code = "workspace_not_set"
+    message = "There is no workspace root, so no agent can work in {repo!r}: set AGENT_WORKSPACE_ROOT."
+
+
+class RepositoryOutside(TrunklineError):
+    code = "repository_outside"
+    message = "The repository {repo!r} lies outside the workspace root."
+
+
+class UnknownRepository(TrunklineError):
+    code = "unknown_repository"
+    message = "There is no repository {repo!r}."
+
+
+class AgentLimit(TrunklineError):
+    code = "agent_limit"
+    message = "{limit} agent processes are running, and there may be no more. Try again in {seconds} seconds."
+
+    def __init__(self, *, limit: int, seconds: int = 60) -> None:
+        self.retry_after = seconds
+        super().__init__(limit=limit, seconds=seconds)
+
+
 class AgentFailed(TrunklineError):
     """`why` may be shown to a person; `detail` is for the log only."""
 
@@ -362,6 +392,24 @@ class AgentFailed(TrunklineError):
         self.why = why
         self.detail = detail
         super().__init__(why=why)
+
+
+class AgentNotInstalled(AgentFailed):
+    """There is no such program."""
+
+    code = "agent_not_installed"
+    message = "The agent is not installed: {why}"
+
+
+class AgentBroke(AgentFailed):
+    """The agent's process was lost. `note` is what the history keeps of it."""
+
+    code = "agent_broke"
+    message = "The agent broke down: {why}"
+
+    def __init__(self, why: str, *, note: str = "", detail: str = "") -> None:
+        self.note = note
+        super().__init__(why, detail=detail)
 
 
 class ModelFailed(AgentFailed):

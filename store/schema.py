@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from store import compaction_schema, model_schema, platform_schema, question_schema, repo_schema, search_schema
+from store import (
+    acp_schema,
+    compaction_schema,
+    model_schema,
+    platform_schema,
+    question_schema,
+    repo_schema,
+    search_schema,
+)
 
 #: What stands where a forgotten person's words stood.
 REMOVED = "[removed]"
@@ -240,6 +248,7 @@ STEPS = (
     Step("m005_compaction", up=compaction_schema.UP, down=compaction_schema.DOWN),
     Step("m006_questions", up=question_schema.UP, down=question_schema.DOWN),
     Step("m007_repos", up=repo_schema.UP, down=repo_schema.DOWN),
+    Step("m008_agent_processes", up=acp_schema.UP, down=acp_schema.DOWN),
 )
 
 

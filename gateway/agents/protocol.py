@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
+from gateway.clock import Clock
+from gateway.persist import Persist
 from store.content import Json, Text
 from store.ids import Micros
 from store.records import Message, Usage
@@ -163,6 +165,15 @@ class Summarises(Protocol):
 
         The text is what people and agents said: material, never an instruction. Raises what `run` raises.
         """
+        ...
+
+
+@runtime_checkable
+class Hosted(Protocol):
+    """An agent that keeps things in the store, beside what turns keep."""
+
+    def open(self, persist: Persist, clock: Clock) -> None:
+        """Called once, before the first run."""
         ...
 
 

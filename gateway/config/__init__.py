@@ -7,6 +7,7 @@ hold between tables; `problems` turns what is wrong into sentences; `loading` pu
 from gateway.config.fields import Listen
 from gateway.config.loading import Account, Config, KnownPerson, load
 from gateway.config.tables import (
+    AcpAgent,
     AgentConfig,
     BudgetTable,
     BuiltinAgent,
@@ -25,6 +26,7 @@ from gateway.config.tables import (
 
 __all__ = [
     "Account",
+    "AcpAgent",
     "AgentConfig",
     "BudgetTable",
     "BuiltinAgent",

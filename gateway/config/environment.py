@@ -16,6 +16,7 @@ from gateway.quoting import quote
 ADMIN_TOKEN = "TRUNKLINE_ADMIN_TOKEN"
 IDLE_TIMEOUT = "AGENT_SESSION_IDLE_TIMEOUT"
 WORKSPACE_ROOT = "AGENT_WORKSPACE_ROOT"
+GEMINI_CLI_PATH = "GEMINI_CLI_PATH"
 
 SYSTEM_FILE = Path("/etc/trunkline/config.toml")
 
@@ -87,6 +88,10 @@ def is_workspace(path: Path) -> bool:
     return os.path.normpath(path).strip("/") != ""
 
 
+def gemini_cli(env: Mapping[str, str]) -> str | None:
+    return env.get(GEMINI_CLI_PATH, "").strip() or None
+
+
 def timezone(env: Mapping[str, str]) -> str:
     """The machine's time zone; UTC if it does not tell."""
     _, _, linked = str(_LOCALTIME.resolve()).partition("/zoneinfo/")
@@ -111,6 +116,8 @@ def problems(env: Mapping[str, str]) -> Iterator[str]:
             f"The environment variable {IDLE_TIMEOUT} = {quote(env[IDLE_TIMEOUT])}: must be a number of "
             f"minutes, greater than 0 and at most {MINUTES_PER_YEAR}."
         )
+    if GEMINI_CLI_PATH in env and ((path := gemini_cli(env)) is None or "\0" in path):
+        yield f"The environment variable {GEMINI_CLI_PATH} is empty: set it to the path of the program, or unset it."
     if WORKSPACE_ROOT in env and workspace_root(env) is None:
         yield (
             f"The environment variable {WORKSPACE_ROOT} = {quote(env[WORKSPACE_ROOT])}: must be the absolute path of "

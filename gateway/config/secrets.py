@@ -8,7 +8,7 @@ import stat
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BeforeValidator, SecretStr, ValidationInfo
+from pydantic import AfterValidator, BeforeValidator, SecretStr, ValidationInfo
 from pydantic_core import PydanticCustomError
 
 from gateway.config.environment import Surroundings, is_text, surroundings
@@ -38,6 +38,26 @@ def _secret(value: object, info: ValidationInfo) -> SecretStr:
 
 #: A field that holds a secret; it takes its surroundings from the validation context.
 Secret = Annotated[SecretStr, BeforeValidator(_secret)]
+
+
+def _env_value(value: object, info: ValidationInfo) -> SecretStr:
+    """A text that stands in the file may be anything, such as a switch; what is named there is a secret."""
+    if not isinstance(value, str):
+        return _secret(value, info)
+    if "\0" in value or not is_text(value):
+        raise _refused("the text cannot be the value of a variable")
+    return SecretStr(value)
+
+
+def _env_name(name: str) -> str:
+    if not _VARIABLE.fullmatch(name):
+        raise _refused("is not the name of an environment variable: letters, digits and _")
+    return name
+
+
+#: A variable of a child process.
+EnvName = Annotated[str, AfterValidator(_env_name)]
+EnvValue = Annotated[SecretStr, BeforeValidator(_env_value)]
 
 
 def _from_env(name: str, around: Surroundings) -> str:

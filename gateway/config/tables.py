@@ -18,6 +18,8 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from gateway.agents.acp.permissions import Mode
+from gateway.agents.acp.presets import Launch, Preset, launch
 from gateway.agents.local.places import small_model
 from gateway.config import environment
 from gateway.config.environment import surroundings
@@ -40,7 +42,7 @@ from gateway.config.fields import (
     Zone,
     wrong,
 )
-from gateway.config.secrets import Secret
+from gateway.config.secrets import EnvName, EnvValue, Secret
 from gateway.days import Period
 from routing.access import DmPolicy, Policy
 from routing.keys import PeerKind
@@ -75,6 +77,8 @@ class Gateway(Table):
         Field(gt=0, le=environment.MINUTES_PER_YEAR, validate_default=True),
         AfterValidator(_idle_minutes),
     ] = 30.0
+    #: Processes of agents that run at the same time.
+    max_agent_processes: Annotated[int, Field(ge=1, le=1000)] = 5
     #: In which days and months of budgets and reports begin.
     timezone: Annotated[Zone, Field(validate_default=True)] = ""
     #: Agents work in repositories below it and nowhere else.
@@ -324,8 +328,64 @@ class LocalAgent(AgentTable):
     context_window: Annotated[int, Field(ge=256, le=10_000_000)] = 4096
 
 
+class OnCancel(StrEnum):
+    """What happens to an agent's process when a turn was broken off."""
+
+    #: It goes on with the next one, if it stopped in time.
+    KEEP = "keep"
+    RESTART = "restart"
+
+
+def _command(value: object, info: ValidationInfo) -> tuple[str, ...]:
+    if info.data.get("preset") is Preset.GEMINI and (path := environment.gemini_cli(surroundings(info).env)):
+        return (path,)
+    if value is None:
+        if "preset" in info.data and info.data["preset"] is None:
+            raise wrong("must be given, or a preset")
+        return ()
+    if not isinstance(value, list) or not value or not all(isinstance(part, str) and part for part in value):
+        raise wrong('must be a program with its arguments, such as ["my-agent", "--acp"]')
+    return tuple(value)
+
+
+def _approvers(value: object) -> object:
+    if not isinstance(value, list) or not all(isinstance(name, str) and name for name in value):
+        raise wrong('must be a list of people or identities, such as ["ada", "telegram:12345"]')
+    return tuple(value)
+
+
+class AcpAgent(AgentTable):
+    kind: Literal["acp"]
+    #: One of the agents that are known by name. Stands before `command`, whose check needs it.
+    preset: Annotated[Preset, Field(strict=False)] | None = None
+    #: With a preset: another program (one element), or another program with other arguments.
+    command: Annotated[tuple[str, ...], Field(validate_default=True), BeforeValidator(_command)] = cast(
+        tuple[str, ...], None
+    )
+    #: Beside the little that it inherits. Values that come from a variable or a file are secrets.
+    env: dict[EnvName, EnvValue] = {}
+    #: In which it works: a directory in the workspace root.
+    repo: str = ""
+    permissions: Annotated[Mode, Field(strict=False)] = Mode.ASK
+    #: Who may decide about permissions, beside the owner: names of people, or `channel:id`.
+    approvers: Annotated[tuple[str, ...], BeforeValidator(_approvers)] = ()
+    on_cancel: Annotated[OnCancel, Field(strict=False)] = OnCancel.KEEP
+    #: How long the process may take to start, and again to take up a session.
+    start_timeout: Seconds = 60.0
+    #: Without a sign of life for so long, people are told; the turn goes on.
+    silence_timeout: Seconds = 60.0
+    # An agent that works on a repository takes its time.
+    turn_timeout: Seconds = 3600.0
+    # What it is told of a conversation that it has lost.
+    context_window: Annotated[int, Field(ge=1, le=1_000_000_000)] = 32_768
+
+    @property
+    def launch(self) -> Launch:
+        return launch(self.preset, self.command)
+
+
 #: The union of all kinds.
-AgentConfig = BuiltinAgent | OpenAIAgent | LocalAgent
+AgentConfig = BuiltinAgent | OpenAIAgent | LocalAgent | AcpAgent
 
 
 class BindingTable(Table):

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from gateway.config import load
 from gateway.config.reference import render, uncommented
 from gateway.config.tables import (
+    AcpAgent,
     AgentTable,
     BindingTable,
     BudgetTable,
@@ -30,6 +31,7 @@ ENV = {
     "TRUNKLINE_TELEGRAM_TOKEN": "1:a-telegram-token",
     "TRUNKLINE_DISCORD_TOKEN": "a-discord-token",
     "OPENAI_API_KEY": "an-openai-key",
+    "GEMINI_API_KEY": "a-gemini-key",
 }
 
 
@@ -52,7 +54,7 @@ def test_switching_every_key_on_changes_no_default(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
     file.write_text(uncommented(EXAMPLE))
     on, plain = load(file, ENV), load(ROOT / "config.toml.example", ENV)
-    machine = {"data_dir": plain.gateway.data_dir, "timezone": plain.gateway.timezone}
+    machine = {"data_dir": plain.gateway.data_dir, "timezone": plain.gateway.timezone, "workspace_root": None}
     assert on.gateway.model_copy(update=machine) == plain.gateway
     assert on.http == plain.http
     main, compaction = on.agents["main"], on.agents["main"].compaction.model_copy(update={"model": None})
@@ -76,6 +78,18 @@ def test_a_model_is_shown_with_what_only_models_have(tmp_path: Path) -> None:
     loaded = load(file, ENV).agents["model"]
     given = {"name", "base_url", "api_key", "temperature", "top_p", "max_output_tokens"}
     plain = OpenAIAgent.model_construct(kind="openai", model=shown["model"])
+    assert loaded.model_dump(exclude=given) == plain.model_dump(exclude=given)
+
+
+def test_an_agent_with_a_process_is_shown_with_what_only_those_have(tmp_path: Path) -> None:
+    shown = tomllib.loads(uncommented(EXAMPLE))["agents"]["coder"]
+    own = {"context_window", "turn_timeout"}
+    assert set(shown) == set(AcpAgent.model_fields) - set(AgentTable.model_fields) | own
+    file = tmp_path / "config.toml"
+    file.write_text(uncommented(EXAMPLE))
+    loaded = load(file, ENV).agents["coder"]
+    given = {"name", "preset", "command", "env", "repo"}
+    plain = AcpAgent.model_construct(kind="acp")
     assert loaded.model_dump(exclude=given) == plain.model_dump(exclude=given)
 
 

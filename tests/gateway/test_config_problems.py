@@ -101,9 +101,9 @@ BAD = [
     (MAIN + "group_scope = 1", '[agents.main] group_scope = 1: must be "group" or "member".'),
     ('[web.main]\ndm = "opn"', '[web.main] dm = "opn": must be "pairing", "allowlist", "open" or "off".'),
     # agents and their kinds
-    ("[agents.main]", '[agents.main] kind is missing: must be "builtin" or "openai" or "local".'),
-    ('[agents.main]\nkind = "open"', '[agents.main] kind = "open": must be "builtin" or "openai" or "local".'),
-    ("[agents.main]\nkind = 3", '[agents.main] kind = 3: must be "builtin" or "openai" or "local".'),
+    ("[agents.main]", '[agents.main] kind is missing: must be "builtin" or "openai" or "local" or "acp".'),
+    ('[agents.main]\nkind = "open"', '[agents.main] kind = "open": must be "builtin" or "openai" or "local" or "acp".'),
+    ("[agents.main]\nkind = 3", '[agents.main] kind = 3: must be "builtin" or "openai" or "local" or "acp".'),
     (
         '[gateway]\ndefault_agent = "mian"',
         '[gateway] default_agent = "mian": there is no such agent; did you mean main?',

@@ -11,6 +11,8 @@ import pytest
 from routing.messages import Quote, Sender
 from store import (
     accounts,
+    agent_processes,
+    agent_sessions,
     compactions,
     inbox,
     messages,
@@ -352,3 +354,23 @@ async def test_before_repositories_no_session_was_bound(m001: Store) -> None:
     session = await m001.read(lambda db: sessions.by_number(db, 1))
     assert session.repo_id is None
     assert await m001.read(repos.every) == []
+
+
+# What m008.sql holds beyond it
+
+
+@pytest.fixture
+async def m008(data_dir: Path) -> AsyncIterator[Store]:
+    load(GOLDEN / "m008.sql", data_dir)
+    store = await Store.open(data_dir)
+    yield store
+    await store.close()
+
+
+async def test_processes_and_the_names_of_sessions_read_back(m008: Store) -> None:
+    session = await m008.read(lambda db: sessions.by_number(db, 2))
+    known = await m008.read(lambda db: agent_sessions.find(db, session.public_id, "model"))
+    assert known is not None
+    assert (known.name, known.cwd, known.inherited) == ("agent's own", "/srv/repositories/website", False)
+    [lease] = await m008.read(agent_processes.every)
+    assert (lease.mark, lease.session_id, lease.pid, lease.started) == ("f00d", session.public_id, 4711, 815)

@@ -49,6 +49,8 @@ TABLES = {
     "holds",
     "seen",
     "account_facts",
+    "agent_processes",
+    "agent_sessions",
     "pairings",
     "overheard",
     "chosen_agents",

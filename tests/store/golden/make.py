@@ -15,6 +15,8 @@ from routing.keys import PeerKind, SessionKey
 from routing.messages import Address, Addressed, Attachment, AttachmentKind, Inbound, Quote, Sender
 from store import (
     accounts,
+    agent_processes,
+    agent_sessions,
     compactions,
     inbox,
     messages,
@@ -120,6 +122,7 @@ def fill(db: sqlite3.Connection) -> None:
     _fill_models(db, person.id)
     _fill_compaction(db, sessions.by_number(db, 2))
     _fill_repos(db)
+    _fill_processes(db, sessions.by_number(db, 2))
 
 
 def _fill_platforms(db: sqlite3.Connection, stranger: Inbound, person: int) -> None:
@@ -147,6 +150,14 @@ def _fill_platforms(db: sqlite3.Connection, stranger: Inbound, person: int) -> N
     outbox.hold(db, ADDRESS.place, NOW + 60_000_000)
     export = Draft(address=thread, text="# All of it", kind=OutboxKind.NOTICE, filename="conversation.md")
     outbox.park(db, outbox.put(db, export, OutboxState.READY, NOW + 13_000), "blocked", NOW + 14_000, blocked=True)
+
+
+def _fill_processes(db: sqlite3.Connection, session: Session) -> None:
+    """What came with the sixth step: what an agent calls a session, and a process that runs for it."""
+    name, cwd = "agent's own", "/srv/repositories/website"
+    agent_sessions.remember(db, session.public_id, "model", name, cwd, NOW + 50_000)
+    agent_processes.take(db, "f00d", session.public_id, "model", NOW + 51_000)
+    agent_processes.name(db, "f00d", 4711, 815)
 
 
 def _fill_models(db: sqlite3.Connection, person: int) -> None:
