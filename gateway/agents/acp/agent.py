@@ -202,7 +202,7 @@ class AcpAgent:
             raise AgentFailed(phrases.ACP_NO_REPOSITORY, detail=str(error)) from error
         return Terms(
             agent=self._name,
-            name=self._launch.name,
+            name=self._launch.name if self._table.preset else self._table.name,
             repo=repo,
             mode=self._table.permissions,
             silence=self._table.silence_timeout,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.acp.scene import Scene, eventually, processes
+from tests.fakes.acp.scene import Scene
 from tests.fakes.harness import Rigs
 from tests.gateway.conftest import rigs as rigs
 
@@ -25,4 +25,4 @@ async def scenes(rigs: Rigs, tmp_path: Path) -> AsyncIterator[Scenes]:
     yield make
     for scene in made:
         await scene.rig.cut()
-    await eventually(lambda: not processes())
+        await scene.gone()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tests.agents.acp.conftest import Scenes
-from tests.fakes.acp.scene import processes
 
 
 @pytest.mark.req("S002-01", "S002-03", "S002-04", "S002-12", "S002-24", "S000-38", "S002-11")
@@ -20,4 +19,4 @@ async def test_a_message_reaches_the_agent_and_its_answer_the_chat(scenes: Scene
     assert new["params"]["cwd"] == str(scene.repo)
     assert scene.born[0]["cwd"] == str(scene.repo)
     assert prompt["params"]["prompt"] == [{"type": "text", "text": text}]
-    assert len(processes()) == 1
+    assert len(scene.processes) == 1

@@ -130,6 +130,10 @@ class Agent:
                 self.out(given[0].replace("{id}", str((message or {}).get("id"))).encode() + b"\n")
             case "bytes":
                 self.out(bytes.fromhex(given[0]))
+            case "padded":
+                # The update with a field of so many bytes.
+                update, name, size = given
+                self.do(message, "update", [{**update, name: "y" * size}])
             case "flood":
                 self.out(b"".join(json.dumps(chunk(f"{n} ", self.session)).encode() + b"\n" for n in range(given[0])))
             case "stderr":

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import secrets
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -28,18 +30,14 @@ async def eventually(check: Callable[[], Any], seconds: float = PATIENCE) -> Any
     return found
 
 
-def processes() -> list[int]:
-    """Every living process of any agent of ours, by what is in its environment."""
-    wanted = f"{kin.MARK}=".encode()
+def processes(token: str) -> list[int]:
+    """Every living process with this text in its environment, whatever its parents and groups."""
     found = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal() and kin.started(int(folder.name)) is not None:
-            try:
-                content = (folder / "environ").read_bytes()
-            except OSError:
-                continue
-            if any(line.startswith(wanted) for line in content.split(b"\0")):
-                found.append(int(folder.name))
+            with contextlib.suppress(OSError):
+                if token.encode() in (folder / "environ").read_bytes():
+                    found.append(int(folder.name))
     return found
 
 
@@ -48,6 +46,8 @@ class Scene:
 
     def __init__(self, rigs: Rigs, folder: Path, table: Mapping[str, Any] | None = None, **script: Any) -> None:
         self.folder = folder
+        #: In the environment of everything that the agent starts.
+        self.token = secrets.token_hex(16)
         self.repo = folder / "root" / "repo"
         self.repo.mkdir(parents=True, exist_ok=True)
         self.log_file = folder / "agent.log"
@@ -64,7 +64,9 @@ class Scene:
 
     def _main(self) -> dict[str, Any]:
         command = [sys.executable, str(PROGRAM), json.dumps(self.script)]
-        return {"kind": "acp", "command": command, "repo": "repo", "start_timeout": 10.0, **self._table}
+        env = {"SCENE": self.token, **self._table.get("env", {})}
+        table = {"kind": "acp", "command": command, "repo": "repo", "start_timeout": 10.0, **self._table, "env": env}
+        return {name: value for name, value in table.items() if value is not None}
 
     async def start(self) -> Scene:
         await self.rig.start()
@@ -122,4 +124,8 @@ class Scene:
 
     async def gone(self) -> None:
         """Nothing of any agent is left."""
-        await eventually(lambda: not processes())
+        await eventually(lambda: not self.processes)
+
+    @property
+    def processes(self) -> list[int]:
+        return processes(self.token)
