@@ -156,6 +156,8 @@ def _members(expected: Any) -> dict[str, type[BaseModel]]:
         return {}
     inner = get_args(expected)[0]
     models = (inner,) if get_origin(inner) is None else get_args(inner)
+    if not all(isinstance(model, type) and issubclass(model, BaseModel) for model in models):
+        return {}
     return {get_args(model.model_fields["kind"].annotation)[0]: model for model in models}
 
 

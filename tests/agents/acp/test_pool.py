@@ -6,6 +6,7 @@ import asyncio
 import os
 import random
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from routing.errors import AgentLimit
 from store import agent_processes
 from store.records import Status
 from tests.agents.acp.conftest import Scenes
+from tests.fakes.acp.agent import GRANDCHILD
 from tests.fakes.acp.scene import eventually
 from tests.fakes.clock import FakeClock
 
@@ -142,8 +144,8 @@ async def test_what_a_killed_daemon_left_is_ended_at_the_next_start(scenes: Scen
     await scene.start()
     await scene.stop()
     env = {"SCENE": scene.token}
-    command = ["/bin/sh", "-c", "sleep 1000 & exec setsid sleep 1000"]
-    left = process.Process(command, tmp_path, env, "a-mark")
+    code = f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {GRANDCHILD!r}]); time.sleep(1000)"
+    left = process.Process([sys.executable, "-c", code], tmp_path, env, "a-mark")
     await scene.rig.before(lambda db: agent_processes.take(db, "a-mark", "a-session", "main", 1))
     started = left.started
     await scene.rig.before(lambda db: agent_processes.name(db, "a-mark", left.pid, started))
@@ -202,6 +204,10 @@ async def test_50_sessions_over_a_limit_of_5_with_random_kills(scenes: Scenes) -
     await watching
     assert 0 < most <= 5
     answered = [text for sender in people for text in scene.rig.chat.texts(sender)]
+    killed = [line for line in scene.rig.journal.of(Event.AGENT_CRASHED) if line["ending"] == "SIGKILL"]
+    assert len(killed) == len(scene.rig.journal.of(Event.AGENT_CRASHED))
+    assert answered.count("done") >= len(answered) - len(scene.rig.journal.of(Event.TURN_FAILED))
+    assert killed
     assert answered.count("done") > 50
     await scene.stop()
     await scene.gone()

@@ -16,8 +16,8 @@ from store.records import Status
 from tests.agents.acp.conftest import Scenes
 from tests.fakes.acp.scene import Scene, eventually
 
-LOADS = {"loadSession": True}
-RESUMES = {"sessionCapabilities": {"resume": {}}}
+LOADS: dict[str, Any] = {"loadSession": True}
+RESUMES: dict[str, Any] = {"sessionCapabilities": {"resume": {}}}
 BOTH = {**LOADS, **RESUMES}
 
 

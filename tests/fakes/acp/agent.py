@@ -2,7 +2,7 @@
 
 It is a program of its own and imports nothing of ours. Its last argument is the script, as JSON:
 
-    {"log": FILE, "state": FILE, "capabilities": {…}, "start": […], "initialize": […], "session/new": […],
+    {"log": FILE, "state": FOLDER, "capabilities": {…}, "start": […], "initialize": […], "session/new": […],
      "session/load": […], "session/resume": […], "session/cancel": […], "prompts": {TEXT: […]}, "prompt": […]}
 
 Each list holds actions (`Agent.do`); a request whose list has no answer in it is answered as it should be. `log` gets a
@@ -103,11 +103,11 @@ class Agent:
                 self.remember(None)
                 return {"sessionId": self.session}
             case "session/load" | "session/resume":
-                known = self.known()
-                if params["sessionId"] not in known:
+                known = self.known(params["sessionId"])
+                if known is None:
                     return RuntimeError("no such session")
                 if method == "session/load":
-                    for text in known[params["sessionId"]]:
+                    for text in known:
                         self.write(chunk(f"REPLAYED {text}", self.session))
                 return {}
             case "session/prompt":
@@ -205,16 +205,16 @@ class Agent:
             with Path(path).open("a") as file:
                 file.write(json.dumps(what) + "\n")
 
-    def known(self) -> dict[str, list[str]]:
-        path = self.script.get("state")
-        found: dict[str, list[str]] = json.loads(Path(path).read_text()) if path and Path(path).exists() else {}
-        return found
+    def known(self, session: str) -> list[str] | None:
+        """What was asked in a session; each has a file of its own, because processes run side by side."""
+        file = Path(self.script["state"]) / session
+        return file.read_text().splitlines() if file.exists() else None
 
     def remember(self, text: str | None) -> None:
-        if path := self.script.get("state"):
-            known = self.known()
-            known.setdefault(self.session, []).extend([] if text is None else [text])
-            Path(path).write_text(json.dumps(known))
+        if folder := self.script.get("state"):
+            Path(folder).mkdir(exist_ok=True)
+            with (Path(folder) / self.session).open("a") as file:
+                file.write("" if text is None else text[:100].replace("\n", " ") + "\n")
 
 
 if __name__ == "__main__":

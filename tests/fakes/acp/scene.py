@@ -51,7 +51,7 @@ class Scene:
         self.repo = folder / "root" / "repo"
         self.repo.mkdir(parents=True, exist_ok=True)
         self.log_file = folder / "agent.log"
-        self.script = {"log": str(self.log_file), "state": str(folder / "state.json"), **script}
+        self.script = {"log": str(self.log_file), "state": str(folder / "state"), **script}
         tables: dict[str, Any] = {
             "gateway": {"workspace_root": str(folder / "root")},
             "memory": {"main": {"allow": [str(number) for number in range(1, 100)]}},

@@ -1,0 +1,154 @@
+"""How an agent is started: which program, with which flag, where, and with how little of our environment."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from gateway import phrases
+from gateway.agents.acp import workspace
+from gateway.agents.acp.presets import Preset, launch
+from gateway.config import AcpAgent, load
+from gateway.logs import Event
+from routing.errors import ConfigError, RepositoryOutside, UnknownRepository, WorkspaceNotSet
+from tests.agents.acp.conftest import Scenes
+from tests.fakes.acp.scene import PROGRAM
+
+
+def script(scene_script: dict[str, object], folder: Path, flag: str) -> Path:
+    """A program that is the scripted agent, and knows one flag only."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "gemini"
+    path.write_text(
+        f'#!/bin/sh\n[ "$1" = "{flag}" ] || {{ echo "Unknown argument: $1" >&2; exit 1; }}\n'
+        f"exec {sys.executable} {PROGRAM} \"$@\" '{json.dumps(scene_script)}'\n"
+    )
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.req("S002-02", "S002-09")
+@pytest.mark.parametrize("flag", ["--acp", "--experimental-acp"])
+async def test_gemini_is_started_with_the_flag_that_it_knows(scenes: Scenes, tmp_path: Path, flag: str) -> None:
+    scene = scenes({"preset": "gemini"})
+    program = script(scene.script, tmp_path / "bin", flag)
+    scene._table["command"] = [str(program)]
+    await scene.restart()
+    assert await scene.say("hi", sender="1") == "You said: hi"
+    assert await scene.say("hi", sender="2") == "You said: hi"
+    assert [born["argv"] for born in scene.born] == [[flag], [flag]]
+    # The older flag is remembered.
+    assert len(scene.rig.journal.of(Event.AGENT_STARTED)) == (2 if flag == "--acp" else 3)
+
+
+@pytest.mark.req("S000-38", "S000-40")
+async def test_the_workspace_can_be_an_argument(scenes: Scenes) -> None:
+    scene = scenes()
+    command = [sys.executable, str(PROGRAM), "--workspace", "{workspace}", json.dumps(scene.script)]
+    scene._table["command"] = command
+    await scene.restart()
+    await scene.say("hi")
+    [born] = scene.born
+    assert born["argv"] == ["--workspace", str(scene.repo)]
+    [started] = scene.rig.journal.of(Event.AGENT_STARTED)
+    assert (started["repo"], started["session"]) == (scene.repo, (await scene.rig.session()).public_id)
+
+
+async def test_the_child_gets_little_of_our_environment(scenes: Scenes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRUNKLINE_TELEGRAM_TOKEN", "1:secret")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    scene = await scenes({"env": {"MY_KEY": "mine"}}).start()
+    await scene.say("hi")
+    [born] = scene.born
+    assert born["env"]["MY_KEY"] == "mine"
+    assert "PATH" in born["env"]
+    assert not [value for value in born["env"].values() if "secret" in value]
+
+
+@pytest.mark.req("S000-41", "S000-42")
+def test_a_repository_lies_in_the_root_or_is_refused(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    (root / "repo" / "deep").mkdir(parents=True)
+    (tmp_path / "root-evil").mkdir()
+    (root / "out").symlink_to(tmp_path)
+    (root / "in").symlink_to(root / "repo")
+    (root / "file").touch()
+    for name in ("repo", "repo/", "./repo", "repo//deep/..", "in", str(root / "repo"), "x/../repo"):
+        assert workspace.resolve(root, name) == root / "repo", name
+    for name in ("..", "../root-evil", "out", "/etc", "repo/../../root-evil", str(tmp_path / "root-evil")):
+        with pytest.raises(RepositoryOutside):
+            workspace.resolve(root, name)
+    for name in ("", "nothing", "file", "~", "a\0b"):
+        with pytest.raises(UnknownRepository):
+            workspace.resolve(root, name)
+    with pytest.raises(WorkspaceNotSet):
+        workspace.resolve(None, "repo")
+
+
+@pytest.mark.req("S000-43", "S002-20")
+async def test_no_process_is_started_outside_the_root(scenes: Scenes) -> None:
+    scene = await scenes({"repo": "../.."}).start()
+    why = phrases.ACP_NO_REPOSITORY
+    assert await scene.say("hi") == phrases.FAILED.format(why=why[:1].upper() + why[1:])
+    [violation] = scene.rig.journal.of(Event.PATH_VIOLATION)
+    assert violation["repo"] == "../.."
+    assert scene.born == []
+
+
+def test_a_name_is_enough() -> None:
+    for preset in Preset:
+        assert launch(preset, ()).command
+    assert launch(Preset.GEMINI, ("/opt/g",)).command == ("/opt/g", "--acp")
+    assert launch(Preset.GEMINI, ("/opt/g",)).older == ("/opt/g", "--experimental-acp")
+    assert launch(Preset.GEMINI, ("g", "--own")).older is None
+    assert launch(None, ("/opt/own", "x")).name == "own"
+
+
+def agent(tmp_path: Path, table: str, env: dict[str, str] | None = None) -> AcpAgent:
+    file = tmp_path / "config.toml"
+    file.write_text(f'[gateway]\ndata_dir = "data"\n[agents.main]\nkind = "acp"\n{table}\n')
+    found = load(file, {"HOME": str(tmp_path), **(env or {})}).agents["main"]
+    assert isinstance(found, AcpAgent)
+    return found
+
+
+@pytest.mark.req("S002-09")
+def test_the_environment_names_the_gemini_cli(tmp_path: Path) -> None:
+    env = {"GEMINI_CLI_PATH": "/opt/gemini"}
+    assert agent(tmp_path, 'preset = "gemini"', env).launch.command == ("/opt/gemini", "--acp")
+    assert agent(tmp_path, 'preset = "codex"', env).launch.command == ("codex-acp",)
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ("", "[agents.main] command"),
+        ("command = []", "[agents.main] command"),
+        ('preset = "cursor"', "[agents.main] preset"),
+        ('preset = "gemini"\npermissions = "yes"', "[agents.main] permissions"),
+        ('preset = "gemini"\nenv = { "A-B" = "x" }', "[agents.main"),
+        ('preset = "gemini"\nenv = { KEY = { env = "NOT_SET" } }', "NOT_SET"),
+        ('preset = "gemini"\napprovers = "ada"', "[agents.main] approvers"),
+    ],
+)
+def test_a_wrong_table_is_named(tmp_path: Path, table: str, words: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        agent(tmp_path, table)
+    assert words in str(refused.value)
+
+
+@pytest.mark.parametrize("variable", ["GEMINI_CLI_PATH", "AGENT_WORKSPACE_ROOT"])
+def test_a_wrong_variable_is_named(tmp_path: Path, variable: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        agent(tmp_path, 'preset = "gemini"', {variable: " "})
+    assert variable in str(refused.value)
+
+
+def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text('[gateway]\ndata_dir = "data"\nworkspace_root = "below"\n')
+    assert load(file, {"HOME": "/"}).gateway.workspace_root == tmp_path / "below"
+    assert load(file, {"HOME": "/", "AGENT_WORKSPACE_ROOT": "/srv"}).gateway.workspace_root == Path("/srv")
