@@ -89,8 +89,6 @@ class Event(StrEnum):
     AGENT_LIMIT = "agent_limit"
     #: Left by a daemon that was killed.
     AGENT_REAPED = "agent_reaped"
-    PATH_VIOLATION = "path_violation"
-    REPOSITORY_UNKNOWN = "repository_unknown"
     FILE_FAILED = "file_failed"
     CHANNEL_CONNECTED = "channel_connected"
     CHANNEL_TROUBLE = "channel_trouble"

@@ -48,9 +48,6 @@ TrunklineError
 ├── RepoNotWanted
 ├── DiskLow
 ├── Stopping
-├── WorkspaceNotSet
-├── RepositoryOutside          a path that leaves the workspace root
-├── UnknownRepository
 ├── AgentLimit                 as many agent processes as there may be
 ├── AgentFailed
 │   ├── AgentNotInstalled
@@ -356,21 +353,6 @@ class DiskLow(TrunklineError):
 class Stopping(TrunklineError):
     code = "stopping"
     message = "The daemon is starting or stopping and takes nothing now. Try again in a moment."
-
-
-class WorkspaceNotSet(TrunklineError):
-    code = "workspace_not_set"
-    message = "There is no workspace root, so no agent can work in {repo!r}: set AGENT_WORKSPACE_ROOT."
-
-
-class RepositoryOutside(TrunklineError):
-    code = "repository_outside"
-    message = "The repository {repo!r} lies outside the workspace root."
-
-
-class UnknownRepository(TrunklineError):
-    code = "unknown_repository"
-    message = "There is no repository {repo!r}."
 
 
 class AgentLimit(TrunklineError):

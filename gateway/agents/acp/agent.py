@@ -13,7 +13,7 @@ from pathlib import Path
 from acp.schema import PromptResponse
 
 from gateway import phrases
-from gateway.agents.acp import resuming, workspace
+from gateway.agents.acp import resuming
 from gateway.agents.acp.memory import Memory
 from gateway.agents.acp.pool import Place, Pool
 from gateway.agents.acp.presets import Launch
@@ -31,14 +31,7 @@ from gateway.config.tables import OnCancel
 from gateway.logs import Event as Name
 from gateway.logs import Redactor, log
 from gateway.persist import Persist
-from routing.errors import (
-    AgentBroke,
-    AgentFailed,
-    AgentNotInstalled,
-    RepositoryOutside,
-    UnknownRepository,
-    WorkspaceNotSet,
-)
+from routing.errors import AgentBroke, AgentFailed, AgentNotInstalled, NoWorkspace, PathViolation, UnknownRepo
 from store.agent_sessions import AgentSession
 
 _UNKNOWN_ARGUMENT = ("unknown argument", "unknown option", "unrecognized", "unexpected argument", "no such option")
@@ -77,7 +70,7 @@ class AcpAgent:
         await self.pool.close()
 
     async def run(self, turn: TurnContext) -> AsyncGenerator[Event, None]:
-        terms = self._terms(turn)
+        terms = await self._terms(turn)
         child = await self.pool.claim(turn.session_id)
         opened = None if child is None else _Opened(child, How.FIRST)
         if opened is None:
@@ -191,14 +184,10 @@ class AcpAgent:
         await self.pool.memory.name(mark, process.pid, process.started)
         return child
 
-    def _terms(self, turn: TurnContext) -> Terms:
+    async def _terms(self, turn: TurnContext) -> Terms:
         try:
-            repo = workspace.resolve(self._root, self._table.repo)
-        except (WorkspaceNotSet, UnknownRepository, RepositoryOutside) as error:
-            event = Name.PATH_VIOLATION if isinstance(error, RepositoryOutside) else Name.REPOSITORY_UNKNOWN
-            facts = error.facts
-            path = facts.get("path")
-            log(event, logging.ERROR, session=turn.session_id, agent=self._name, repo=facts["repo"], path=path)
+            repo = await self.pool.memory.directory(turn.session_id, self._root, self._table.repo)
+        except (NoWorkspace, UnknownRepo, PathViolation) as error:
             raise AgentFailed(phrases.ACP_NO_REPOSITORY, detail=str(error)) from error
         return Terms(
             agent=self._name,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
+from pathlib import Path
 
+from gateway import repositories
 from gateway.clock import Clock
 from gateway.persist import Persist
 from routing.errors import StoreError
@@ -20,6 +22,10 @@ class Memory:
     def __init__(self, persist: Persist, clock: Clock) -> None:
         self._persist = persist
         self._clock = clock
+
+    async def directory(self, session_id: str, root: Path | None, wanted: str) -> Path:
+        """Where the agent of a session works. Raises UnknownRepo, PathViolation or NoWorkspace."""
+        return await repositories.of_session(self._persist, root, session_id, wanted)
 
     async def lease(self, mark: str, session_id: str, agent: str) -> None:
         await self._persist.must(lambda db: agent_processes.take(db, mark, session_id, agent, self._clock.now()))

@@ -7,8 +7,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from gateway.agents.acp.workspace import inside
 from gateway.agents.protocol import Option, OptionKind, ToolUpdate
+from routing import workspace
 
 
 class Mode(StrEnum):
@@ -43,6 +43,14 @@ def judge(mode: Mode, call: ToolUpdate, repo: Path) -> Verdict:
     if mode is Mode.ALLOW or (mode is Mode.ALLOW_READS and call.args.get("kind") in _READING):
         return Verdict.ALLOW
     return Verdict.ASK
+
+
+def inside(repo: Path, path: str) -> bool:
+    """Whether a path that an agent names lies in its repository, with symlinks followed."""
+    try:
+        return workspace.inside(repo, (repo / path).resolve())
+    except (OSError, RuntimeError, ValueError):
+        return False
 
 
 def paths(call: ToolUpdate) -> Iterator[str]:

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from gateway import phrases
-from gateway.agents.acp.permissions import Mode, Verdict, judge
-from gateway.agents.acp.workspace import inside
+from gateway.agents.acp.permissions import Mode, Verdict, inside, judge
 from gateway.agents.protocol import Diff, Event, Permission, TextDelta, ToolStatus, ToolUpdate, TurnContext
 from store.content import Text, encode
 from store.records import Message, Role

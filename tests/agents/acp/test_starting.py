@@ -9,13 +9,15 @@ from pathlib import Path
 import pytest
 
 from gateway import phrases
-from gateway.agents.acp import workspace
 from gateway.agents.acp.presets import Preset, launch
 from gateway.config import AcpAgent, load
 from gateway.logs import Event
-from routing.errors import ConfigError, RepositoryOutside, UnknownRepository, WorkspaceNotSet
+from routing.errors import ConfigError
 from tests.agents.acp.conftest import Scenes
 from tests.fakes.acp.scene import PROGRAM
+
+_WHY = phrases.ACP_NO_REPOSITORY
+NO_REPOSITORY = phrases.FAILED.format(why=_WHY[:1].upper() + _WHY[1:])
 
 
 def script(scene_script: dict[str, object], folder: Path, flag: str) -> Path:
@@ -68,33 +70,23 @@ async def test_the_child_gets_little_of_our_environment(scenes: Scenes, monkeypa
     assert not [value for value in born["env"].values() if "secret" in value]
 
 
-@pytest.mark.req("S000-41", "S000-42")
-def test_a_repository_lies_in_the_root_or_is_refused(tmp_path: Path) -> None:
-    root = tmp_path / "root"
-    (root / "repo" / "deep").mkdir(parents=True)
-    (tmp_path / "root-evil").mkdir()
-    (root / "out").symlink_to(tmp_path)
-    (root / "in").symlink_to(root / "repo")
-    (root / "file").touch()
-    for name in ("repo", "repo/", "./repo", "repo//deep/..", "in", str(root / "repo"), "x/../repo"):
-        assert workspace.resolve(root, name) == root / "repo", name
-    for name in ("..", "../root-evil", "out", "/etc", "repo/../../root-evil", str(tmp_path / "root-evil")):
-        with pytest.raises(RepositoryOutside):
-            workspace.resolve(root, name)
-    for name in ("", "nothing", "file", "~", "a\0b"):
-        with pytest.raises(UnknownRepository):
-            workspace.resolve(root, name)
-    with pytest.raises(WorkspaceNotSet):
-        workspace.resolve(None, "repo")
+@pytest.mark.req("S002-17", "S002-18")
+async def test_no_process_is_started_in_a_repository_that_nobody_knows(scenes: Scenes) -> None:
+    scene = await scenes({"repo": "../.."}).start()
+    assert await scene.say("hi") == NO_REPOSITORY
+    [unknown] = scene.rig.journal.of(Event.REPOSITORY_UNKNOWN)
+    assert unknown["repo"] == "../.."
+    assert scene.born == []
 
 
 @pytest.mark.req("S000-43", "S002-20")
-async def test_no_process_is_started_outside_the_root(scenes: Scenes) -> None:
-    scene = await scenes({"repo": "../.."}).start()
-    why = phrases.ACP_NO_REPOSITORY
-    assert await scene.say("hi") == phrases.FAILED.format(why=why[:1].upper() + why[1:])
+async def test_no_process_is_started_outside_the_root(scenes: Scenes, tmp_path: Path) -> None:
+    scene = await scenes().start()
+    scene.repo.rename(tmp_path / "elsewhere")
+    scene.repo.symlink_to(tmp_path / "elsewhere")
+    assert await scene.say("hi") == NO_REPOSITORY
     [violation] = scene.rig.journal.of(Event.PATH_VIOLATION)
-    assert violation["repo"] == "../.."
+    assert violation["path"] == str(scene.repo)
     assert scene.born == []
 
 

@@ -49,7 +49,7 @@ class Scene:
         #: In the environment of everything that the agent starts.
         self.token = secrets.token_hex(16)
         self.repo = folder / "root" / "repo"
-        self.repo.mkdir(parents=True, exist_ok=True)
+        (self.repo / ".git").mkdir(parents=True, exist_ok=True)
         self.log_file = folder / "agent.log"
         self.script = {"log": str(self.log_file), "state": str(folder / "state"), **script}
         tables: dict[str, Any] = {
