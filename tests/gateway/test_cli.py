@@ -370,7 +370,7 @@ BAD: dict[str, tuple[str | bytes, str]] = {
     "unknown agent": ('[gateway]\ndefault_agent = "mian"\n', 'default_agent = "mian": there is no such agent; did'),
     "unknown kind": (
         '[agents.a]\nkind = "gemini"\n',
-        '[agents.a] kind = "gemini": must be "builtin" or "openai" or "local".',
+        '[agents.a] kind = "gemini": must be "builtin" or "openai" or "local" or "acp".',
     ),
     "bad listen": ('[http]\nlisten = "8787"\n', '[http] listen = "8787": must be "host:port", such as'),
     "open to everybody": ('[http]\nlisten = "0.0.0.0:0"\n', "is open to other machines, and that needs an admin token"),

@@ -14,7 +14,7 @@ from gateway.agents.acp.memory import Memory
 from gateway.agents.acp.reports import note_of, report
 from gateway.clock import Clock
 from gateway.logs import Event, log
-from routing.errors import AgentFailed, AgentLimit
+from routing.errors import AgentFailed, AgentLimit, StoreError
 
 if TYPE_CHECKING:  # the SDK is only imported where there is such an agent
     from gateway.agents.acp.session import Conversation
@@ -149,7 +149,12 @@ class Pool:
         child.ending = True
         self._children.pop(child.session_id, None)
         self._places.pop(child.session_id, None)
-        await child.end()
+        ending = asyncio.create_task(child.end())
+        try:
+            await asyncio.shield(ending)
+        except asyncio.CancelledError:
+            await asyncio.wait({ending})  # its place is not free before
+            raise
         await self.memory.drop(child.process.mark)
         log(Event.AGENT_ENDED, session=child.session_id, pid=child.process.pid, why=why, ending=child.process.ending)
 
@@ -216,7 +221,7 @@ class Pool:
                 beat = self.clock.monotonic()
                 for child in self.children.values():
                     child.check()
-            with contextlib.suppress(Exception):  # the store may be in trouble; there is a next time
+            with contextlib.suppress(StoreError):  # there is a next time
                 await self._let_go()
 
     async def _let_go(self) -> None:

@@ -9,6 +9,7 @@ own, and their order is lost.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections import deque
 from collections.abc import Callable
@@ -153,8 +154,16 @@ class Transport:
 
     async def send(self, message: Message) -> None:
         """Raises ConnectionError if the child cannot be written to, or does not read."""
-        if "method" in message and isinstance(message.get("id"), int):
+        if "method" not in message:
+            # An answer to a child that is gone interests nobody, and the SDK would make a traceback of it.
+            with contextlib.suppress(ConnectionError):
+                await self._write(message)
+            return
+        if isinstance(message.get("id"), int):
             self._asked.add(message["id"])
+        await self._write(message)
+
+    async def _write(self, message: Message) -> None:
         line = json.dumps(message, ensure_ascii=True, separators=(",", ":"), default=str).encode() + b"\n"
         try:
             self._process.write(line)
