@@ -53,9 +53,7 @@ class Updates:
         """Raises ValidationError for an update that the SDK does not know."""
         update = SessionNotification.model_validate(params).update
         match update:
-            case AgentMessageChunk(message_id=message) | AgentThoughtChunk(message_id=message) if (
-                message in self._before
-            ):
+            case AgentMessageChunk() | AgentThoughtChunk() if update.message_id in self._before:
                 return
             case AgentMessageChunk(content=TextContentBlock(text=text), message_id=message) if text:
                 if message is not None:

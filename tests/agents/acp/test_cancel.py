@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import pytest
@@ -46,6 +47,17 @@ async def test_a_turn_that_is_stopped_leaves_nothing_in_the_next(scenes: Scenes)
     assert not [text for text in scene.rig.chat.texts() if "LATE" in text]
     assert [turn.status for turn in await scene.rig.turns()] == [TurnStatus.FAILED, TurnStatus.COMPLETED]
     assert (await scene.rig.session()).status is Status.ACTIVE
+
+
+@pytest.mark.req("P36")
+async def test_what_comes_after_the_answer_belongs_to_no_turn(scenes: Scenes) -> None:
+    """Even if it comes in the same breath."""
+    update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "LATE"}}
+    late = {"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "{session}", "update": update}}
+    both = '{"id": {id}, "result": {"stopReason": "end_turn"}}\n' + json.dumps(late)
+    scene = await scenes(prompts={"work": [["say", "ok"], ["raw", both], ["answered"]]}).start()
+    assert await scene.say("work") == "ok"
+    assert await scene.say("next") == "You said: next"
 
 
 @pytest.mark.req("S002-38", "S002-39", "P36")

@@ -54,6 +54,14 @@ async def test_nothing_outside_the_repository_is_allowed(scenes: Scenes, mode: s
     assert phrases.ACP_OUTSIDE.format(tool="rm -rf build") in await scene.told()
 
 
+async def test_meta_does_not_pose_as_an_argument(scenes: Scenes) -> None:
+    """The SDK would let it replace what is asked."""
+    harmless = {"toolCallId": "t1", "title": "ls", "kind": "read"}
+    meta = {"tool_call": harmless, "session_id": "HIJACKED", "options": []}
+    scene = await scenes({"permissions": "allow-reads"}, prompt=[["ask", call("execute", _meta=meta)]]).start()
+    assert await scene.say("go") == decided("no")
+
+
 async def test_a_rejected_turn_without_a_word_says_so(scenes: Scenes) -> None:
     request = {
         "jsonrpc": "2.0",

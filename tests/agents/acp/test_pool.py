@@ -133,9 +133,11 @@ async def test_the_heartbeat_finds_a_process_that_vanished_unseen(scenes: Scenes
     os.kill(child.process.pid, signal.SIGKILL)
     await clock.advance(29)
     assert not child.lost.done()
-    asyncio.get_running_loop().add_reader(child.process._pidfd, child.process._on_exit)
     await clock.advance(2)
-    await eventually(lambda: child.lost.done())
+    assert child.lost.result() == "the process is gone"
+    asyncio.get_running_loop().add_reader(child.process._pidfd, child.process._on_exit)
+    await scene.gone()
+    await eventually(lambda: scene.pool.count == 0)
 
 
 @pytest.mark.req("P31", "P30")

@@ -127,7 +127,8 @@ class Agent:
                 params = {"sessionId": self.session, "update": given[0], **(given[1] if len(given) > 1 else {})}
                 self.write({"jsonrpc": "2.0", "method": "session/update", "params": params})
             case "raw":
-                self.out(given[0].replace("{id}", str((message or {}).get("id"))).encode() + b"\n")
+                filled = given[0].replace("{id}", str((message or {}).get("id"))).replace("{session}", self.session)
+                self.out(filled.encode() + b"\n")
             case "bytes":
                 self.out(bytes.fromhex(given[0]))
             case "padded":
@@ -143,6 +144,8 @@ class Agent:
             case "answer":
                 if message is not None:
                     self.answer(message, given[0])
+            case "answered":
+                self.answered = True
             case "error":
                 if message is not None:
                     self.answered = True
@@ -179,7 +182,7 @@ class Agent:
             {"optionId": "yes", "name": "Allow", "kind": "allow_once"},
             {"optionId": "no", "name": "Reject", "kind": "reject_once"},
         ]
-        params = {"sessionId": self.session, "toolCall": call, "options": options}
+        params = {"sessionId": self.session, "toolCall": call, "options": options, "_meta": call.pop("_meta", None)}
         method = "session/request_permission"
         self.write({"jsonrpc": "2.0", "id": f"ask-{self.asked}", "method": method, "params": params})
         outcome = self.answers.get()
