@@ -41,7 +41,7 @@ ROWS = {
     "P27": "Tokens are counted once, in buckets that share nothing; unknown is not 0, and an estimate says so.",
     "P28": "Budgets hold back before a run: those that run at once exceed one by a single reservation at most.",
     "P29": "Bots are ignored unless allowed, and then limited per pair.",
-    "P30": "A turn that a restart cut is told and can be retried; if its agent can change things, it waits to be asked.",
+    "P30": "A turn that a restart cut is told and can be retried; where an agent changes things, only if asked to.",
     "P31": "No process of an agent outlives its session or the daemon, whatever it started and ignores.",
     "P32": "An agent that does not start fails its turn in time, in clear words; the log has its complaints.",
     "P33": "One agent that hangs holds up its own conversation only, and frees its place in the end.",

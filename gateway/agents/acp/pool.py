@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -221,8 +220,10 @@ class Pool:
                 beat = self.clock.monotonic()
                 for child in self.children.values():
                     child.check()
-            with contextlib.suppress(StoreError):  # there is a next time
+            try:
                 await self._let_go()
+            except StoreError as error:  # there is a next time
+                log(Event.STORE_UNAVAILABLE, logging.WARNING, why=str(error))
 
     async def _let_go(self) -> None:
         """Processes of sessions that have ended or moved away, and of those that nobody has used for long."""

@@ -237,7 +237,7 @@ class Conversation:
 
     def _put(self, turn: _Turn, event: Event) -> None:
         turn.events.put_nowait(event)
-        if turn.events.qsize() > _AHEAD:
+        if turn.events.qsize() > _AHEAD and not turn.closed:
             self.transport.room.clear()
 
     def _answered(self) -> None:

@@ -42,6 +42,7 @@ class Updates:
         #: Messages that belong to earlier turns: an agent that was cancelled may go on with one.
         self._before = frozenset(stale)
         self._calls: dict[str, ToolUpdate] = {}
+        self._half = ""
         #: Messages of this one, where the agent names them.
         self.messages: set[str] = set()
         #: Whether anything was said that is not blank.
@@ -58,8 +59,9 @@ class Updates:
             case AgentMessageChunk(content=TextContentBlock(text=text), message_id=message) if text:
                 if message is not None:
                     self.messages.add(message)
-                self.said = self.said or not text.isspace()
-                yield TextDelta(clean(text))
+                if text := self._whole(text):
+                    self.said = self.said or not text.isspace()
+                    yield TextDelta(text)
             case AgentThoughtChunk(content=TextContentBlock(text=text)) if text:
                 yield Thought(clean(text))
             case AgentPlanUpdate(entries=entries):
@@ -71,6 +73,13 @@ class Updates:
                 )
             case ToolCallStart() | ToolCallProgress():
                 yield from self.tool(update)
+
+    def _whole(self, text: str) -> str:
+        """Agents cut characters in two: the first half of one waits for the other."""
+        text, self._half = self._half + text, ""
+        if "\ud800" <= text[-1] <= "\udbff":
+            text, self._half = text[:-1], text[-1]
+        return clean(text)
 
     def tool(self, update: AnyTool) -> Iterator[ToolUpdate]:
         """The call as it is known now. Agents may name one first when they ask for permission, or begin it twice."""
