@@ -16,6 +16,7 @@ from gateway.config.environment import Surroundings
 from gateway.config.problems import sentences
 from gateway.config.tables import (
     CHANNELS,
+    AcpAgent,
     AgentConfig,
     BudgetTable,
     File,
@@ -154,6 +155,11 @@ def _with_defaults(raw: Mapping[str, Any], env: Mapping[str, str]) -> dict[str, 
 def _config(path: Path | None, file: File, around: Surroundings) -> Config:
     bindings = tuple(Binding(**table.model_dump()) for table in file.bindings)
     useless = [f"{path}: [[bindings]] #{at + 1} never decides: {why}." for at, why in unreachable(bindings)]
+    homeless = [
+        f"{path}: [agents.{name}] cannot work: set {environment.WORKSPACE_ROOT} or [gateway] workspace_root."
+        for name, agent in file.agents.items()
+        if isinstance(agent, AcpAgent) and file.gateway.workspace_root is None
+    ]
     return Config(
         path=path,
         gateway=file.gateway,
@@ -167,7 +173,7 @@ def _config(path: Path | None, file: File, around: Surroundings) -> Config:
         search=file.search,
         retention=file.retention,
         budgets=MappingProxyType(file.budgets),
-        warnings=(*around.warnings, *useless),
+        warnings=(*around.warnings, *useless, *homeless),
         _secrets=tuple(around.secrets),
     )
 

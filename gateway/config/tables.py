@@ -348,12 +348,6 @@ def _command(value: object, info: ValidationInfo) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _approvers(value: object) -> object:
-    if not isinstance(value, list) or not all(isinstance(name, str) and name for name in value):
-        raise wrong('must be a list of people or identities, such as ["ada", "telegram:12345"]')
-    return tuple(value)
-
-
 class AcpAgent(AgentTable):
     kind: Literal["acp"]
     #: One of the agents that are known by name. Stands before `command`, whose check needs it.
@@ -364,11 +358,9 @@ class AcpAgent(AgentTable):
     )
     #: Beside the little that it inherits. Values that come from a variable or a file are secrets.
     env: dict[EnvName, EnvValue] = {}
-    #: In which it works: a directory in the workspace root.
+    #: In which it works, by its name or its id (`trunkline repos list`).
     repo: str = ""
     permissions: Annotated[Mode, Field(strict=False)] = Mode.ASK
-    #: Who may decide about permissions, beside the owner: names of people, or `channel:id`.
-    approvers: Annotated[tuple[str, ...], BeforeValidator(_approvers)] = ()
     on_cancel: Annotated[OnCancel, Field(strict=False)] = OnCancel.KEEP
     #: How long the process may take to start, and again to take up a session.
     start_timeout: Seconds = 60.0

@@ -124,12 +124,25 @@ def test_the_environment_names_the_gemini_cli(tmp_path: Path) -> None:
         ('preset = "gemini"\nenv = { "A-B" = "x" }', "[agents.main"),
         ('preset = "gemini"\nenv = { KEY = { env = "NOT_SET" } }', "NOT_SET"),
         ('preset = "gemini"\napprovers = "ada"', "[agents.main] approvers"),
+        ('preset = "gemini"\napprovers = ["eve"]', "there is no [people.eve]"),
     ],
 )
 def test_a_wrong_table_is_named(tmp_path: Path, table: str, words: str) -> None:
     with pytest.raises(ConfigError) as refused:
         agent(tmp_path, table)
     assert words in str(refused.value)
+
+
+def test_approvers_are_people_or_identities(tmp_path: Path) -> None:
+    table = 'preset = "gemini"\napprovers = ["ada", "telegram:7"]\n[people.ada]\ntelegram = 5'
+    assert agent(tmp_path, table).approvers == ("ada", "telegram:7")
+
+
+def test_an_agent_without_a_workspace_is_warned_about(tmp_path: Path) -> None:
+    agent(tmp_path, 'preset = "gemini"')
+    [warning] = load(tmp_path / "config.toml", {"HOME": "/"}).warnings
+    assert "[agents.main] cannot work" in warning
+    assert load(tmp_path / "config.toml", {"HOME": "/", "AGENT_WORKSPACE_ROOT": "/srv"}).warnings == ()
 
 
 @pytest.mark.parametrize("variable", ["GEMINI_CLI_PATH", "AGENT_WORKSPACE_ROOT"])

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import re
 import secrets
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from gateway import phrases
 from gateway.agents.acp import kin
 from gateway.agents.acp.agent import AcpAgent
 from gateway.agents.acp.pool import Pool
@@ -20,6 +22,12 @@ from tests.fakes.harness import Rig, Rigs
 PROGRAM = Path(__file__).with_name("agent.py")
 #: For what takes no time of its own; a machine under load may need some.
 PATIENCE = 20.0
+
+_NOTICES = (
+    *(phrases.ACP_SILENT, phrases.ACP_QUEUED, phrases.ACP_RESUMED, phrases.ACP_RETOLD),
+    *(phrases.ACP_FORGOTTEN, phrases.ACP_OUTSIDE),
+)
+NOTICE = re.compile("|".join(re.sub(r"\\{.*?\\}", ".*", re.escape(text)) for text in _NOTICES))
 
 
 async def eventually(check: Callable[[], Any], seconds: float = PATIENCE) -> Any:
@@ -88,12 +96,15 @@ class Scene:
         await task
 
     async def say(self, text: str, **how: Any) -> str:
-        """Write, and return the next thing that is shown in the chat."""
+        """Write, and return the next thing that is shown in the chat and is no notice."""
         chat = how.get("chat") or ("-100" if how.get("group") else how.get("sender", "1"))
-        before = len(self.rig.chat.texts(chat))
+        before = len(self.answers(chat))
         await self.rig.say(text, **how)
-        await eventually(lambda: len(self.rig.chat.texts(chat)) > before)
-        return self.rig.chat.texts(chat)[-1]
+        await eventually(lambda: len(self.answers(chat)) > before)
+        return self.answers(chat)[-1]
+
+    def answers(self, chat: str = "1") -> list[str]:
+        return [text for text in self.rig.chat.texts(chat) if not NOTICE.fullmatch(text)]
 
     async def told(self, session: Any = None) -> list[str]:
         """The system messages of a session."""
