@@ -16,7 +16,7 @@ from tests.fakes.acp.scene import PROGRAM, eventually, processes
 
 @pytest.mark.req("P31", "P30")
 async def test_nothing_outlives_a_daemon_that_was_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "root" / "repo").mkdir(parents=True)
+    (tmp_path / "root" / "repo" / ".git").mkdir(parents=True)
     monkeypatch.setenv("AGENT_WORKSPACE_ROOT", str(tmp_path / "root"))
     token = f"scene-{tmp_path}"
     script = {"stays": True, "start": [["stubborn"], ["grandchild"]], "prompts": {"work": [["say", "begun"], ["hang"]]}}

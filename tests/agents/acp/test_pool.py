@@ -46,8 +46,8 @@ async def test_the_sixth_waits_and_is_told_its_place(scenes: Scenes) -> None:
         scene.pool.ask(wait=False)
     assert refused.value.retry_after == 60
     await scene.say("/stop", sender="1")
-    await eventually(lambda: scene.rig.chat.texts("3") and scene.rig.chat.texts("4"))
-    assert (scene.rig.chat.texts("3"), scene.rig.chat.texts("4")) == (["You said: hello"], ["You said: hello"])
+    await eventually(lambda: scene.answers("3") and scene.answers("4"))
+    assert (scene.answers("3"), scene.answers("4")) == (["You said: hello"], ["You said: hello"])
     counts = [(line["old"], line["new"]) for line in scene.rig.journal.of(Event.AGENT_COUNT)]
     assert max(new for _, new in counts) == 2
 
@@ -201,11 +201,11 @@ async def test_50_sessions_over_a_limit_of_5_with_random_kills(scenes: Scenes) -
     for sender in people:
         for _ in range(2):
             await scene.rig.say("work", sender=sender)
-    await eventually(lambda: all(len(scene.rig.chat.texts(sender)) >= 2 for sender in people), 150)
+    await eventually(lambda: all(len(scene.answers(sender)) >= 2 for sender in people), 150)
     done.set()
     await watching
     assert 0 < most <= 5
-    answered = [text for sender in people for text in scene.rig.chat.texts(sender)]
+    answered = [text for sender in people for text in scene.answers(sender)]
     killed = [line for line in scene.rig.journal.of(Event.AGENT_CRASHED) if line["ending"] == "SIGKILL"]
     assert len(killed) == len(scene.rig.journal.of(Event.AGENT_CRASHED))
     assert answered.count("done") >= len(answered) - len(scene.rig.journal.of(Event.TURN_FAILED))
