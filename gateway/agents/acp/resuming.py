@@ -52,6 +52,7 @@ async def begin(
     if known is not None and known.cwd == str(child.terms.repo):
         for how in _ways(child, known, clock, loads_later):
             if await _take_up(child, known.name, how, seconds, clock):
+                await child.quiet()
                 child.agent_session = known.name
                 return how
     try:

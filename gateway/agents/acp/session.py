@@ -48,6 +48,9 @@ _AHEAD = 512
 _OPEN = 16
 _OPTIONS = 10
 _NAME = 100
+#: After an old session was taken up: nothing has to come for so long, and it is waited for so long at most, in seconds.
+QUIET = 1.0
+_REPLAY = 15.0
 #: Messages of earlier turns that are recognised.
 _REMEMBERED = 1000
 #: Refused lines that are logged, and characters of each.
@@ -82,6 +85,8 @@ class Conversation:
         self._turn: _Turn | None = None
         self._refused = 0
         self._stuck_since: float | None = None
+        #: Set when an update comes that belongs to no turn.
+        self._stray = asyncio.Event()
         #: Messages of turns that are over; an agent may go on with one in the next.
         self._stale: set[str] = set()
         #: What the agent calls the session.
@@ -119,6 +124,21 @@ class Conversation:
             why = phrases.ACP_VERSION.format(name=self.terms.name, version=told.protocol_version)
             raise AgentFailed(why, detail=f"it speaks version {told.protocol_version}, not {PROTOCOL_VERSION}")
         self.capabilities = told.agent_capabilities or AgentCapabilities()
+
+    async def quiet(self) -> None:
+        """Wait for the end of a replay: some agents answer first and replay then, and it would end in the next turn.
+
+        In real time, because it is about what is on its way in a pipe.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_REPLAY):
+                while True:
+                    self._stray.clear()
+                    try:
+                        async with asyncio.timeout(QUIET):
+                            await self._stray.wait()
+                    except TimeoutError:
+                        return
 
     # -- a turn --------------------------------------------------------------------------------------------------
 
@@ -225,7 +245,8 @@ class Conversation:
         self.used = self._clock.monotonic()
         turn = self._turn
         if turn is None or turn.closed:
-            return  # replayed, or late
+            self._stray.set()  # replayed, or late
+            return
         if params.get("sessionId") != self.agent_session:
             self._refuse("an update of another session", b"")
             return

@@ -131,6 +131,7 @@ async def test_the_heartbeat_finds_a_process_that_vanished_unseen(scenes: Scenes
     asyncio.get_running_loop().remove_reader(child.process._pidfd)
     asyncio.get_running_loop().remove_reader(child.process._process.stdout.fileno())  # type: ignore[union-attr]
     os.kill(child.process.pid, signal.SIGKILL)
+    await eventually(lambda: kin.started(child.process.pid) is None)
     await clock.advance(29)
     assert not child.lost.done()
     await clock.advance(2)

@@ -103,6 +103,19 @@ async def test_500_replayed_updates_are_not_shown(scenes: Scenes) -> None:
     assert not [text for _, text in await scene.rig.said() if "REPLAYED" in text]
 
 
+@pytest.mark.req("P35")
+@pytest.mark.parametrize("way", ["session/load", "session/resume"])
+async def test_a_replay_after_the_answer_is_not_shown(scenes: Scenes, way: str) -> None:
+    """Gemini CLI answers `session/load` first and replays then; others replay what they only resume."""
+    late = [["answer", {}], ["sleep", 0.2], ["say", "REPLAYED one"], ["sleep", 0.4], ["say", "REPLAYED two"]]
+    can = LOADS if way == "session/load" else RESUMES
+    scene = await scenes(capabilities=can, **{way: late}).start()
+    await scene.say("first")
+    await again(scene)
+    assert await scene.say("second") == "You said: second"
+    assert not [text for _, text in await scene.rig.said() if "REPLAYED" in text]
+
+
 @pytest.mark.req("S002-43", "P35")
 async def test_after_a_crash_a_successor_goes_on(scenes: Scenes) -> None:
     scene = await scenes(capabilities=LOADS, prompts={"die": [["exit", 3]]}).start()
