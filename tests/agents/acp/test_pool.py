@@ -34,9 +34,9 @@ async def test_the_sixth_waits_and_is_told_its_place(scenes: Scenes) -> None:
     for sender in ("1", "2"):
         await scene.rig.say("work", sender=sender)
     await eventually(lambda: len(scene.sent("session/prompt")) == 2)
-    for sender in ("3", "4"):
+    for waiting, sender in enumerate(("3", "4"), 1):
         await scene.rig.say("hello", sender=sender)
-    await eventually(lambda: len(scene.rig.journal.of(Event.AGENT_LIMIT)) == 2)
+        await eventually(lambda waiting=waiting: len(scene.rig.journal.of(Event.AGENT_LIMIT)) == waiting)
     await scene.rig.settled()
     told = [[text for _, text in await scene.rig.said(one)] for one in await scene.rig.sessions()]
     queued = [phrases.ACP_QUEUED.format(limit=2, position=place) for place in (1, 2)]
