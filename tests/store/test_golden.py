@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from store import (
     people,
     pins,
     places,
+    questions,
     refusals,
     repos,
     search,
@@ -329,6 +331,28 @@ async def test_pins_and_compactions_read_back(m005: Store) -> None:
         "window",
         "trim_tools",
     ]
+
+
+# What m006.sql holds beyond it
+
+
+@pytest.fixture
+async def m006(data_dir: Path) -> AsyncIterator[Store]:
+    load(GOLDEN / "m006.sql", data_dir)
+    store = await Store.open(data_dir)
+    yield store
+    await store.close()
+
+
+async def test_questions_read_back(m006: Store) -> None:
+    decided = await m006.read(lambda db: questions.by_token(db, "golden-1"))
+    assert decided is not None
+    assert (decided.state, decided.chosen, decided.outcome) == ("chosen", "yes", "Yes, by ada.")
+    assert decided.answerers == ("bea", "telegram:7")
+    [waiting] = await m006.read(questions.all_open)
+    assert (waiting.token, [option.label for option in waiting.options]) == ("golden-2", ["Yes", "No"])
+    assert await m006.read(lambda db: questions.addresses(db, decided.id)) == [replace(ADDRESS, thread="9")]
+    assert await m006.read(lambda db: questions.wants_thoughts(db, ADDRESS.place))
 
 
 # What m007.sql holds beyond it

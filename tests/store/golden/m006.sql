@@ -150,6 +150,7 @@ INSERT INTO "outbox" VALUES(1,'telegrambot-100','{"channel":"telegram","accoun
 INSERT INTO "outbox" VALUES(2,'telegrambot-100','{"channel":"telegram","account":"bot","chat":"-100","thread":"7","reply_to":"41"}',4294967298,'final','The agent stopped.','parked',NULL,0,0,0,'chat not found',4102444800008000,4102444800009000,NULL,0,0,NULL);
 INSERT INTO "outbox" VALUES(3,'telegrambot-100','{"channel":"telegram","account":"bot","chat":"-100","thread":"7","reply_to":"41"}',NULL,'final','A moment.','ready',NULL,0,0,0,NULL,4102444800010000,4102444800010000,NULL,0,0,NULL);
 INSERT INTO "outbox" VALUES(4,'telegrambot-100','{"channel":"telegram","account":"bot","chat":"-100","thread":"8","reply_to":"41"}',NULL,'notice','# All of it','parked',NULL,0,0,0,'blocked',4102444800013000,4102444800014000,'conversation.md',1,0,NULL);
+<<<<<<< HEAD
 CREATE TABLE outlays (
         id               INTEGER PRIMARY KEY,
         session          INTEGER NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
@@ -166,6 +167,9 @@ CREATE TABLE outlays (
         cost             INTEGER CHECK (cost >= 0)
     );
 INSERT INTO "outlays" VALUES(1,2,4102444800029000,1,'model','discord:-200','small-1',50,20,5,4,'provider',12);
+=======
+INSERT INTO "outbox" VALUES(5,'telegrambot-100','{"channel":"telegram","account":"bot","chat":"-100","thread":"9","reply_to":"41"}',NULL,'notice','May I?','sent',NULL,0,0,0,NULL,4102444800020000,4102444800020000,NULL,0,0,1);
+>>>>>>> 1a4a543 (Test questions in the store, with a golden database)
 CREATE TABLE overheard (
         id     INTEGER PRIMARY KEY AUTOINCREMENT,
         key    TEXT    NOT NULL,
@@ -224,6 +228,8 @@ CREATE TABLE questions (
         created_at INTEGER NOT NULL,
         changed_at INTEGER NOT NULL
     );
+INSERT INTO "questions" VALUES(1,'golden-1',4294967297,1,NULL,'["bea","telegram:7"]','May I?','[{"id":"yes","label":"Yes","kind":"allow_once"},{"id":"no","label":"No","kind":"reject_once"}]','chosen','yes',1,'Yes, by ada.',4102445400000000,4102444800020000,4102444800021000);
+INSERT INTO "questions" VALUES(2,'golden-2',4294967297,1,NULL,'["bea","telegram:7"]','May I?','[{"id":"yes","label":"Yes","kind":"allow_once"},{"id":"no","label":"No","kind":"reject_once"}]','open',NULL,NULL,NULL,4102445400000000,4102444800022000,4102444800022000);
 CREATE TABLE refusals (
         id         INTEGER PRIMARY KEY AUTOINCREMENT,
         channel    TEXT    NOT NULL,
@@ -284,6 +290,7 @@ CREATE TABLE thoughtful (
         place TEXT PRIMARY KEY
     ) WITHOUT ROWID
     ;
+INSERT INTO "thoughtful" VALUES('telegrambot-100');
 CREATE TABLE turns (
         id                   INTEGER PRIMARY KEY,
         session              INTEGER GENERATED ALWAYS AS (id >> 32) VIRTUAL
@@ -389,11 +396,12 @@ CREATE TRIGGER search_removed AFTER DELETE ON messages WHEN OLD.id <= (SELECT th
 DELETE FROM "sqlite_sequence";
 INSERT INTO "sqlite_sequence" VALUES('inbox',5);
 INSERT INTO "sqlite_sequence" VALUES('sessions',2);
-INSERT INTO "sqlite_sequence" VALUES('outbox',4);
+INSERT INTO "sqlite_sequence" VALUES('outbox',5);
 INSERT INTO "sqlite_sequence" VALUES('refusals',1);
 INSERT INTO "sqlite_sequence" VALUES('pairings',1);
 INSERT INTO "sqlite_sequence" VALUES('overheard',1);
 INSERT INTO "sqlite_sequence" VALUES('allowances',1);
+INSERT INTO "sqlite_sequence" VALUES('questions',2);
 CREATE VIRTUAL TABLE search USING fts5(text, content='said', content_rowid='id', columnsize=0, tokenize='unicode61 remove_diacritics 2');
 INSERT INTO search (search) VALUES ('rebuild');
 COMMIT;

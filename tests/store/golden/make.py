@@ -26,6 +26,7 @@ from store import (
     people,
     pins,
     places,
+    questions,
     refusals,
     repos,
     sessions,
@@ -38,6 +39,7 @@ from store.inbox import Arrival
 from store.outbox import Draft
 from store.overheard import Line
 from store.people import Configured
+from store.questions import Choice, Decision, NewQuestion, QuestionState
 from store.records import NewMessage, OutboxKind, OutboxState, Role, Session, Turn, Usage
 from store.spending import Amount, Outlay
 from store.turns import Ending, Instruction
@@ -121,6 +123,7 @@ def fill(db: sqlite3.Connection) -> None:
     _fill_platforms(db, stranger, person.id)
     _fill_models(db, person.id)
     _fill_compaction(db, sessions.by_number(db, 2))
+    _fill_questions(db, first.id, person.id)
     _fill_repos(db)
     _fill_processes(db, sessions.by_number(db, 2))
 
@@ -152,8 +155,28 @@ def _fill_platforms(db: sqlite3.Connection, stranger: Inbound, person: int) -> N
     outbox.park(db, outbox.put(db, export, OutboxState.READY, NOW + 13_000), "blocked", NOW + 14_000, blocked=True)
 
 
+def _fill_questions(db: sqlite3.Connection, turn: int, person: int) -> None:
+    """What came with the sixth step: a question that was decided, one that waits, and a chat that wants thoughts."""
+    new = NewQuestion(
+        token="golden-1",
+        turn=turn,
+        asker=person,
+        answerers=("bea", "telegram:7"),
+        text="May I?",
+        options=(Choice("yes", "Yes", "allow_once"), Choice("no", "No", "reject_once")),
+        expires_at=NOW + 600_000_000,
+    )
+    decided = questions.ask(db, new, NOW + 20_000)
+    draft = Draft(address=replace(ADDRESS, thread="9"), text="May I?", kind=OutboxKind.NOTICE)
+    questions.attach(db, decided.id, outbox.put(db, draft, OutboxState.SENT, NOW + 20_000))
+    chosen = Decision(state=QuestionState.CHOSEN, outcome="Yes, by ada.", chosen="yes", by=person)
+    questions.decide(db, decided.id, chosen, NOW + 21_000)
+    questions.ask(db, replace(new, token="golden-2"), NOW + 22_000)
+    questions.set_thoughts(db, ADDRESS.place, wanted=True)
+
+
 def _fill_processes(db: sqlite3.Connection, session: Session) -> None:
-    """What came with the sixth step: what an agent calls a session, and a process that runs for it."""
+    """What came with the eighth step: what an agent calls a session, and a process that runs for it."""
     name, cwd = "agent's own", "/srv/repositories/website"
     agent_sessions.remember(db, session.public_id, "model", name, cwd, NOW + 50_000)
     agent_processes.take(db, "f00d", session.public_id, "model", NOW + 51_000)
