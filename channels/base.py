@@ -123,8 +123,7 @@ class Edits(Protocol):
 class Asks(Protocol):
     """Messages can have buttons, and presses come back. Elsewhere options are numbered and answered in words."""
 
-    #: How many there may be, and how long a label.
-    most_buttons: int
+    #: In characters; a longer label is cut.
     longest_label: int
 
 

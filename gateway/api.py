@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gateway import arrivals, commands, phrases
+from gateway import arrivals, phrases, stopping
 from gateway.arrivals import API, Taken
-from gateway.commands import Outcome, Stopped
+from gateway.commands import Outcome
 from gateway.explain import Explanation, explain
 from gateway.feed import Feed
 from gateway.health import Health
@@ -16,6 +16,7 @@ from gateway.logs import Event, log
 from gateway.operations import Operations
 from gateway.questions import deciding
 from gateway.questions.deciding import Settled
+from gateway.stopping import Stopped
 from routing.errors import RepoNotWanted, SessionEnded, UnknownAccount, UnknownAgent
 from routing.keys import PeerKind, SessionKey
 from routing.messages import Inbound
@@ -247,7 +248,7 @@ class Api:
 
         def stop(db: Database) -> Stopped | None:
             turn = turns.pending_of(db, sessions.get(db, session_id).id)
-            return None if turn is None else commands.stop_turn(db, turn, now)
+            return None if turn is None else stopping.stop_turn(db, turn, now)
 
         stopped = await self.intake.persist.once(stop)
         if stopped is None:
@@ -262,7 +263,7 @@ class Api:
         def end(db: Database) -> tuple[Session, Stopped | None]:
             session = sessions.get(db, session_id)
             turn = turns.pending_of(db, session.id) if session.status.live else None
-            stopped = None if turn is None else commands.stop_turn(db, turn, now)
+            stopped = None if turn is None else stopping.stop_turn(db, turn, now)
             if session.status.live:
                 inbox.cancel_for_session(db, session.id)
             if status is Status.CANCELLED and session.status.live:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass, replace
 
-from gateway import commands, phrases
+from gateway import commands, phrases, stopping
 from gateway.admission import Judgement, Rules, judge, key_for, known_to
-from gateway.commands import Asked, Command, Outcome, Stopped
+from gateway.commands import Asked, Command, Outcome
 from gateway.questions.deciding import Settled
 from gateway.quoting import quote
 from gateway.remembering import Planned
+from gateway.stopping import Stopped
 from routing.access import Reason, Refused
 from routing.errors import SessionEnded, UnknownAgent, UnknownCommand, UnknownPairing
 from routing.keys import PeerKind, SessionKey
@@ -109,7 +110,7 @@ def admit_prompt(
 def _interrupt(db: Database, key: SessionKey, rules: Rules, now: Micros) -> Stopped | None:
     """In the transaction that accepts the message, so that never both of them are over, or run."""
     agent = rules.agents.get(key.agent_id)
-    return commands.interrupt(db, key, now) if agent is not None and agent.interrupts else None
+    return stopping.interrupt(db, key, now) if agent is not None and agent.interrupts else None
 
 
 def command(db: Database, session_id: str, text: str, rules: Rules, now: Micros) -> Outcome:

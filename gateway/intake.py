@@ -10,7 +10,6 @@ from gateway import arrivals, phrases, remembering
 from gateway.admission import Rules, judge
 from gateway.arrivals import Taken
 from gateway.clock import Clock
-from gateway.commands import Stopped
 from gateway.compactor import Compactor, Tell
 from gateway.delivery import Delivery
 from gateway.feed import Feed
@@ -21,6 +20,7 @@ from gateway.logs import Event, log
 from gateway.persist import Persist
 from gateway.questions.desk import Desk
 from gateway.remembering import Planned
+from gateway.stopping import Stopped
 from gateway.turn import Turns
 from routing.access import Reason
 from routing.errors import DiskLow, LaneFull, Stopping, StoreClosed, StoreUnavailable

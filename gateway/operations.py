@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gateway import allowing, commands, files
+from gateway import allowing, files, stopping
 from gateway.allowing import Allowance
 from gateway.budgets import Standing
 from gateway.health import Component, Health
@@ -217,7 +217,7 @@ class Operations:
         own = {session.id for session in whose.own}
         for turn in running:
             if turn.session not in own:
-                commands.stop_turn(db, turn, now)
+                stopping.stop_turn(db, turn, now)
         done = forgetting.forget(db, whose, now)
         if whose.person.owner:
             # Somebody has to be the owner; whoever opens the page with its token is one without a past.

@@ -58,7 +58,10 @@ def preview(row: Row, text: str) -> Outgoing:
 def asked(channel: Channel, row: Row, buttons: tuple[Button, ...]) -> list[Outgoing]:
     """A question: one message, with its buttons where there are such things."""
     outgoing = _outgoing(row, 0, beginning(channel, row.text))
-    return [replace(outgoing, buttons=buttons) if isinstance(channel, Asks) else outgoing]
+    if isinstance(channel, Asks):
+        fitting = tuple(replace(one, label=one.label[: channel.longest_label]) for one in buttons)
+        outgoing = replace(outgoing, buttons=fitting)
+    return [outgoing]
 
 
 def _outgoing(row: Row, number: int, text: str, filename: str | None = None) -> Outgoing:

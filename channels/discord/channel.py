@@ -36,7 +36,6 @@ class DiscordChannel:
     reads_history = False
     silent_after: float | None = 60.0
     typing_every = 8.0
-    most_buttons = 8
     longest_label = 80
 
     def __init__(

@@ -21,7 +21,6 @@ _log = logging.getLogger(__name__)
 #: The message stays as it is for now.
 _DEFER = {"type": 6}
 _EPHEMERAL = discord.MessageFlags(ephemeral=True).value
-_LONGEST_LABEL = 80
 
 
 def view_of(buttons: tuple[Button, ...] | None) -> discord.ui.View | None:
@@ -30,7 +29,7 @@ def view_of(buttons: tuple[Button, ...] | None) -> discord.ui.View | None:
         return None
     view = discord.ui.View(timeout=None)
     for number, one in enumerate(buttons):
-        view.add_item(discord.ui.Button(label=one.label[:_LONGEST_LABEL], custom_id=one.data, row=number // 2))
+        view.add_item(discord.ui.Button(label=one.label, custom_id=one.data, row=number // 2))
     view.stop()  # or the library keeps it for ever
     return view
 

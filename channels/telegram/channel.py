@@ -38,7 +38,6 @@ class TelegramChannel:
     reads_history = False
     silent_after: float | None = 60.0
     typing_every = 4.0
-    most_buttons = 8
     longest_label = 64
 
     def __init__(self, account: str, token: str, base_url: str | None = None, *, timing: Timing | None = None) -> None:

@@ -47,7 +47,6 @@ ANN, BEA, CID, DAN = "1", "5", "7", "9"
 class ButtonChat(Chat):
     """A chat with buttons."""
 
-    most_buttons = 8
     longest_label = 64
 
     def __init__(self, clock: Clock) -> None:

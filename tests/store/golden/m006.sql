@@ -150,7 +150,7 @@ INSERT INTO "outbox" VALUES(1,'telegrambot-100','{"channel":"telegram","accoun
 INSERT INTO "outbox" VALUES(2,'telegrambot-100','{"channel":"telegram","account":"bot","chat":"-100","thread":"7","reply_to":"41"}',4294967298,'final','The agent stopped.','parked',NULL,0,0,0,'chat not found',4102444800008000,4102444800009000,NULL,0,0,NULL);
 INSERT INTO "outbox" VALUES(3,'telegrambot-100','{"channel":"telegram","account":"bot","chat":"-100","thread":"7","reply_to":"41"}',NULL,'final','A moment.','ready',NULL,0,0,0,NULL,4102444800010000,4102444800010000,NULL,0,0,NULL);
 INSERT INTO "outbox" VALUES(4,'telegrambot-100','{"channel":"telegram","account":"bot","chat":"-100","thread":"8","reply_to":"41"}',NULL,'notice','# All of it','parked',NULL,0,0,0,'blocked',4102444800013000,4102444800014000,'conversation.md',1,0,NULL);
-<<<<<<< HEAD
+INSERT INTO "outbox" VALUES(5,'telegrambot-100','{"channel":"telegram","account":"bot","chat":"-100","thread":"9","reply_to":"41"}',NULL,'notice','May I?','sent',NULL,0,0,0,NULL,4102444800020000,4102444800020000,NULL,0,0,1);
 CREATE TABLE outlays (
         id               INTEGER PRIMARY KEY,
         session          INTEGER NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
@@ -167,9 +167,6 @@ CREATE TABLE outlays (
         cost             INTEGER CHECK (cost >= 0)
     );
 INSERT INTO "outlays" VALUES(1,2,4102444800029000,1,'model','discord:-200','small-1',50,20,5,4,'provider',12);
-=======
-INSERT INTO "outbox" VALUES(5,'telegrambot-100','{"channel":"telegram","account":"bot","chat":"-100","thread":"9","reply_to":"41"}',NULL,'notice','May I?','sent',NULL,0,0,0,NULL,4102444800020000,4102444800020000,NULL,0,0,1);
->>>>>>> 1a4a543 (Test questions in the store, with a golden database)
 CREATE TABLE overheard (
         id     INTEGER PRIMARY KEY AUTOINCREMENT,
         key    TEXT    NOT NULL,
@@ -286,6 +283,7 @@ CREATE TABLE sessions (
     );
 INSERT INTO "sessions" VALUES(1,'00000000-0000-7000-8000-000000000014','main:telegram:bot:group:-100','main','telegram','bot','group','-100','active',1,NULL,NULL,'small-1',6,6,2,120,9,1,4102444800006000,NULL,'{}',4102444800001000,4102444800008000);
 INSERT INTO "sessions" VALUES(2,'00000000-0000-7000-8000-000000000015','model:discord:other:group:-200','model','discord','other','group','-200','active',NULL,NULL,NULL,'large-1',3,3,2,1000,200,3,4102444800028000,NULL,'{}',4102444800020000,4102444800028001);
+INSERT INTO "sessions" VALUES(3,'00000000-0000-7000-8000-000000000016','coder:api:owner:dm:bound','coder','api','owner','dm','bound','active',NULL,NULL,NULL,NULL,0,0,0,0,0,0,NULL,NULL,'{}',4102444800032000,4102444800032001);
 CREATE TABLE thoughtful (
         place TEXT PRIMARY KEY
     ) WITHOUT ROWID
@@ -316,10 +314,10 @@ CREATE TABLE turns (
         response_received_at INTEGER,
         status_at            INTEGER NOT NULL
     , agent TEXT, chat TEXT, cached_tokens INTEGER CHECK (cached_tokens >= 0), reasoning_tokens INTEGER CHECK (reasoning_tokens >= 0), cost INTEGER CHECK (cost >= 0), response_id TEXT, previous_response_id TEXT, chain_expires_at INTEGER, reserved_tokens INTEGER CHECK (reserved_tokens >= 0), reserved_cost INTEGER CHECK (reserved_cost >= 0));
-INSERT INTO "turns" VALUES(4294967297,'00000000-0000-7000-8000-000000000016','completed','ask','00000000-0000-7000-8000-000000000014',1,1,1,4,'What is it? 😀','A database','small-1',120,9,'provider','["slow"]','[]',4102444800001001,4102444800004000,4102444800004000,'main',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
-INSERT INTO "turns" VALUES(4294967298,'00000000-0000-7000-8000-000000000017','failed','ask','00000000-0000-7000-8000-000000000014',1,1,5,6,'And now?',NULL,NULL,NULL,NULL,NULL,'[]','["agent_failed"]',4102444800007000,4102444800008000,4102444800008000,'main',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
-INSERT INTO "turns" VALUES(8589934593,'00000000-0000-7000-8000-000000000018','completed','ask','00000000-0000-7000-8000-000000000015',1,1,1,2,'How much?','That much','large-1',700,40,'provider','[]','[]',4102444800021000,4102444800022000,4102444800022000,'model','discord:-200',300,160,1234,'resp_2','resp_1',4102531200000000,2000,900);
-INSERT INTO "turns" VALUES(8589934594,'00000000-0000-7000-8000-000000000019','pending','ask','00000000-0000-7000-8000-000000000015',1,1,3,3,'And more?',NULL,NULL,NULL,NULL,NULL,'[]','[]',4102444800023000,NULL,4102444800023000,'model','discord:-200',NULL,NULL,NULL,NULL,NULL,NULL,3000,NULL);
+INSERT INTO "turns" VALUES(4294967297,'00000000-0000-7000-8000-000000000017','completed','ask','00000000-0000-7000-8000-000000000014',1,1,1,4,'What is it? 😀','A database','small-1',120,9,'provider','["slow"]','[]',4102444800001001,4102444800004000,4102444800004000,'main',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "turns" VALUES(4294967298,'00000000-0000-7000-8000-000000000018','failed','ask','00000000-0000-7000-8000-000000000014',1,1,5,6,'And now?',NULL,NULL,NULL,NULL,NULL,'[]','["agent_failed"]',4102444800007000,4102444800008000,4102444800008000,'main',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "turns" VALUES(8589934593,'00000000-0000-7000-8000-000000000019','completed','ask','00000000-0000-7000-8000-000000000015',1,1,1,2,'How much?','That much','large-1',700,40,'provider','[]','[]',4102444800021000,4102444800022000,4102444800022000,'model','discord:-200',300,160,1234,'resp_2','resp_1',4102531200000000,2000,900);
+INSERT INTO "turns" VALUES(8589934594,'00000000-0000-7000-8000-000000000020','pending','ask','00000000-0000-7000-8000-000000000015',1,1,3,3,'And more?',NULL,NULL,NULL,NULL,NULL,'[]','[]',4102444800023000,NULL,4102444800023000,'model','discord:-200',NULL,NULL,NULL,NULL,NULL,NULL,3000,NULL);
 CREATE UNIQUE INDEX "idx__sqlite_migrations_migration_set_name"
     ON "_sqlite_migrations" ("migration_set", "name");
 CREATE UNIQUE INDEX people_one_owner ON people (owner) WHERE owner = 1;
@@ -368,34 +366,9 @@ CREATE INDEX outlays_created ON outlays (created_at);
 CREATE INDEX questions_turn ON questions (turn);
 CREATE INDEX questions_open ON questions (id) WHERE state = 'open';
 CREATE INDEX outbox_question ON outbox (question) WHERE question IS NOT NULL;
-CREATE TRIGGER turns_start_pending BEFORE INSERT ON turns WHEN NEW.status <> 'pending'
-        BEGIN SELECT RAISE(ABORT, 'a turn starts as pending'); END;
-CREATE TRIGGER turns_ended_is_final BEFORE UPDATE ON turns WHEN OLD.status <> 'pending' AND NOT (NEW.instruction_summary IS '[removed]' AND OLD.instruction_summary <> '[removed]' AND (NEW.id, NEW.public_id, NEW.status, NEW.mode, NEW.conversation_id, NEW.created_by, NEW.attempts, NEW.first_message, NEW.last_message, NEW.answer_summary, NEW.model, NEW.input_tokens, NEW.output_tokens, NEW.usage_source, NEW.warnings, NEW.errors, NEW.created_at, NEW.response_received_at, NEW.status_at, NEW.agent, NEW.chat, NEW.cached_tokens, NEW.reasoning_tokens, NEW.cost, NEW.response_id, NEW.previous_response_id, NEW.chain_expires_at, NEW.reserved_tokens, NEW.reserved_cost) IS (OLD.id, OLD.public_id, OLD.status, OLD.mode, OLD.conversation_id, OLD.created_by, OLD.attempts, OLD.first_message, OLD.last_message, OLD.answer_summary, OLD.model, OLD.input_tokens, OLD.output_tokens, OLD.usage_source, OLD.warnings, OLD.errors, OLD.created_at, OLD.response_received_at, OLD.status_at, OLD.agent, OLD.chat, OLD.cached_tokens, OLD.reasoning_tokens, OLD.cost, OLD.response_id, OLD.previous_response_id, OLD.chain_expires_at, OLD.reserved_tokens, OLD.reserved_cost))
-        BEGIN SELECT RAISE(ABORT, 'an ended turn never changes'); END;
-CREATE TRIGGER sessions_status BEFORE UPDATE OF status ON sessions
-        WHEN NEW.status <> OLD.status AND NOT (
-    (OLD.status IN ('active', 'compacted') AND NEW.status = 'idle')
-    OR (OLD.status = 'active' AND NEW.status = 'compacted')
-    OR (OLD.status IN ('idle', 'compacted') AND NEW.status = 'active')
-    OR (OLD.status IN ('active', 'idle', 'compacted') AND NEW.status IN ('completed', 'cancelled', 'error'))
-    OR (OLD.status <> 'archived' AND NEW.status = 'archived')
-)
-        BEGIN SELECT RAISE(ABORT, 'forbidden change of session status'); END;
-CREATE TRIGGER sessions_touched AFTER UPDATE ON sessions WHEN NEW.updated_at = OLD.updated_at
-        BEGIN UPDATE sessions SET updated_at = max((CAST((julianday('now') - 2440587.5) * 86400000000.0 AS INTEGER)), OLD.updated_at + 1) WHERE id = NEW.id; END;
-CREATE TRIGGER search_added AFTER INSERT ON messages WHEN NEW.id <= (SELECT through FROM search_state WHERE id = 1) AND json_extract(NEW.content, '$.type') = 'text' AND json_extract(NEW.content, '$.partial') IS NOT 1
-        BEGIN INSERT INTO search (rowid, text) VALUES (NEW.id, json_extract(NEW.content, '$.text')); END;
-CREATE TRIGGER search_changed AFTER UPDATE OF content ON messages
-        WHEN OLD.id <= (SELECT through FROM search_state WHERE id = 1) AND OLD.content <> NEW.content
-        BEGIN
-            INSERT INTO search (search, rowid, text) SELECT 'delete', OLD.id, json_extract(OLD.content, '$.text') WHERE json_extract(OLD.content, '$.type') = 'text' AND json_extract(OLD.content, '$.partial') IS NOT 1;
-            INSERT INTO search (rowid, text) SELECT NEW.id, json_extract(NEW.content, '$.text') WHERE json_extract(NEW.content, '$.type') = 'text' AND json_extract(NEW.content, '$.partial') IS NOT 1;
-        END;
-CREATE TRIGGER search_removed AFTER DELETE ON messages WHEN OLD.id <= (SELECT through FROM search_state WHERE id = 1) AND json_extract(OLD.content, '$.type') = 'text' AND json_extract(OLD.content, '$.partial') IS NOT 1
-        BEGIN INSERT INTO search (search, rowid, text) VALUES ('delete', OLD.id, json_extract(OLD.content, '$.text')); END;
 DELETE FROM "sqlite_sequence";
 INSERT INTO "sqlite_sequence" VALUES('inbox',5);
-INSERT INTO "sqlite_sequence" VALUES('sessions',2);
+INSERT INTO "sqlite_sequence" VALUES('sessions',3);
 INSERT INTO "sqlite_sequence" VALUES('outbox',5);
 INSERT INTO "sqlite_sequence" VALUES('refusals',1);
 INSERT INTO "sqlite_sequence" VALUES('pairings',1);

@@ -151,6 +151,7 @@ INSERT INTO "outbox" VALUES(1,'telegrambot-100','{"channel":"telegram","accoun
 INSERT INTO "outbox" VALUES(2,'telegrambot-100','{"channel":"telegram","account":"bot","chat":"-100","thread":"7","reply_to":"41"}',4294967298,'final','The agent stopped.','parked',NULL,0,0,0,'chat not found',4102444800008000,4102444800009000,NULL,0,0,NULL);
 INSERT INTO "outbox" VALUES(3,'telegrambot-100','{"channel":"telegram","account":"bot","chat":"-100","thread":"7","reply_to":"41"}',NULL,'final','A moment.','ready',NULL,0,0,0,NULL,4102444800010000,4102444800010000,NULL,0,0,NULL);
 INSERT INTO "outbox" VALUES(4,'telegrambot-100','{"channel":"telegram","account":"bot","chat":"-100","thread":"8","reply_to":"41"}',NULL,'notice','# All of it','parked',NULL,0,0,0,'blocked',4102444800013000,4102444800014000,'conversation.md',1,0,NULL);
+INSERT INTO "outbox" VALUES(5,'telegrambot-100','{"channel":"telegram","account":"bot","chat":"-100","thread":"9","reply_to":"41"}',NULL,'notice','May I?','sent',NULL,0,0,0,NULL,4102444800020000,4102444800020000,NULL,0,0,1);
 CREATE TABLE outlays (
         id               INTEGER PRIMARY KEY,
         session          INTEGER NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
@@ -225,6 +226,8 @@ CREATE TABLE questions (
         created_at INTEGER NOT NULL,
         changed_at INTEGER NOT NULL
     );
+INSERT INTO "questions" VALUES(1,'golden-1',4294967297,1,NULL,'["bea","telegram:7"]','May I?','[{"id":"yes","label":"Yes","kind":"allow_once"},{"id":"no","label":"No","kind":"reject_once"}]','chosen','yes',1,'Yes, by ada.',4102445400000000,4102444800020000,4102444800021000);
+INSERT INTO "questions" VALUES(2,'golden-2',4294967297,1,NULL,'["bea","telegram:7"]','May I?','[{"id":"yes","label":"Yes","kind":"allow_once"},{"id":"no","label":"No","kind":"reject_once"}]','open',NULL,NULL,NULL,4102445400000000,4102444800022000,4102444800022000);
 CREATE TABLE refusals (
         id         INTEGER PRIMARY KEY AUTOINCREMENT,
         channel    TEXT    NOT NULL,
@@ -298,6 +301,7 @@ CREATE TABLE thoughtful (
         place TEXT PRIMARY KEY
     ) WITHOUT ROWID
     ;
+INSERT INTO "thoughtful" VALUES('telegrambot-100');
 CREATE TABLE turns (
         id                   INTEGER PRIMARY KEY,
         session              INTEGER GENERATED ALWAYS AS (id >> 32) VIRTUAL
@@ -377,42 +381,15 @@ CREATE INDEX questions_open ON questions (id) WHERE state = 'open';
 CREATE INDEX outbox_question ON outbox (question) WHERE question IS NOT NULL;
 CREATE UNIQUE INDEX repos_name ON repos (name) WHERE state = 'listed';
 CREATE INDEX sessions_repo ON sessions (repo) WHERE repo IS NOT NULL;
-CREATE TRIGGER turns_start_pending BEFORE INSERT ON turns WHEN NEW.status <> 'pending'
-        BEGIN SELECT RAISE(ABORT, 'a turn starts as pending'); END;
-CREATE TRIGGER turns_ended_is_final BEFORE UPDATE ON turns WHEN OLD.status <> 'pending' AND NOT (NEW.instruction_summary IS '[removed]' AND OLD.instruction_summary <> '[removed]' AND (NEW.id, NEW.public_id, NEW.status, NEW.mode, NEW.conversation_id, NEW.created_by, NEW.attempts, NEW.first_message, NEW.last_message, NEW.answer_summary, NEW.model, NEW.input_tokens, NEW.output_tokens, NEW.usage_source, NEW.warnings, NEW.errors, NEW.created_at, NEW.response_received_at, NEW.status_at, NEW.agent, NEW.chat, NEW.cached_tokens, NEW.reasoning_tokens, NEW.cost, NEW.response_id, NEW.previous_response_id, NEW.chain_expires_at, NEW.reserved_tokens, NEW.reserved_cost) IS (OLD.id, OLD.public_id, OLD.status, OLD.mode, OLD.conversation_id, OLD.created_by, OLD.attempts, OLD.first_message, OLD.last_message, OLD.answer_summary, OLD.model, OLD.input_tokens, OLD.output_tokens, OLD.usage_source, OLD.warnings, OLD.errors, OLD.created_at, OLD.response_received_at, OLD.status_at, OLD.agent, OLD.chat, OLD.cached_tokens, OLD.reasoning_tokens, OLD.cost, OLD.response_id, OLD.previous_response_id, OLD.chain_expires_at, OLD.reserved_tokens, OLD.reserved_cost))
-        BEGIN SELECT RAISE(ABORT, 'an ended turn never changes'); END;
-CREATE TRIGGER sessions_status BEFORE UPDATE OF status ON sessions
-        WHEN NEW.status <> OLD.status AND NOT (
-    (OLD.status IN ('active', 'compacted') AND NEW.status = 'idle')
-    OR (OLD.status = 'active' AND NEW.status = 'compacted')
-    OR (OLD.status IN ('idle', 'compacted') AND NEW.status = 'active')
-    OR (OLD.status IN ('active', 'idle', 'compacted') AND NEW.status IN ('completed', 'cancelled', 'error'))
-    OR (OLD.status <> 'archived' AND NEW.status = 'archived')
-)
-        BEGIN SELECT RAISE(ABORT, 'forbidden change of session status'); END;
-CREATE TRIGGER sessions_repo BEFORE UPDATE OF repo ON sessions
-        WHEN OLD.repo IS NOT NULL AND NEW.repo IS NOT OLD.repo
-        BEGIN SELECT RAISE(ABORT, 'a session keeps its repository'); END;
-CREATE TRIGGER sessions_touched AFTER UPDATE ON sessions WHEN NEW.updated_at = OLD.updated_at
-        BEGIN UPDATE sessions SET updated_at = max((CAST((julianday('now') - 2440587.5) * 86400000000.0 AS INTEGER)), OLD.updated_at + 1) WHERE id = NEW.id; END;
-CREATE TRIGGER search_added AFTER INSERT ON messages WHEN NEW.id <= (SELECT through FROM search_state WHERE id = 1) AND json_extract(NEW.content, '$.type') = 'text' AND json_extract(NEW.content, '$.partial') IS NOT 1
-        BEGIN INSERT INTO search (rowid, text) VALUES (NEW.id, json_extract(NEW.content, '$.text')); END;
-CREATE TRIGGER search_changed AFTER UPDATE OF content ON messages
-        WHEN OLD.id <= (SELECT through FROM search_state WHERE id = 1) AND OLD.content <> NEW.content
-        BEGIN
-            INSERT INTO search (search, rowid, text) SELECT 'delete', OLD.id, json_extract(OLD.content, '$.text') WHERE json_extract(OLD.content, '$.type') = 'text' AND json_extract(OLD.content, '$.partial') IS NOT 1;
-            INSERT INTO search (rowid, text) SELECT NEW.id, json_extract(NEW.content, '$.text') WHERE json_extract(NEW.content, '$.type') = 'text' AND json_extract(NEW.content, '$.partial') IS NOT 1;
-        END;
-CREATE TRIGGER search_removed AFTER DELETE ON messages WHEN OLD.id <= (SELECT through FROM search_state WHERE id = 1) AND json_extract(OLD.content, '$.type') = 'text' AND json_extract(OLD.content, '$.partial') IS NOT 1
-        BEGIN INSERT INTO search (search, rowid, text) VALUES ('delete', OLD.id, json_extract(OLD.content, '$.text')); END;
 DELETE FROM "sqlite_sequence";
 INSERT INTO "sqlite_sequence" VALUES('inbox',5);
 INSERT INTO "sqlite_sequence" VALUES('sessions',3);
-INSERT INTO "sqlite_sequence" VALUES('outbox',4);
+INSERT INTO "sqlite_sequence" VALUES('outbox',5);
 INSERT INTO "sqlite_sequence" VALUES('refusals',1);
 INSERT INTO "sqlite_sequence" VALUES('pairings',1);
 INSERT INTO "sqlite_sequence" VALUES('overheard',1);
 INSERT INTO "sqlite_sequence" VALUES('allowances',1);
+INSERT INTO "sqlite_sequence" VALUES('questions',2);
 CREATE VIRTUAL TABLE search USING fts5(text, content='said', content_rowid='id', columnsize=0, tokenize='unicode61 remove_diacritics 2');
 INSERT INTO search (search) VALUES ('rebuild');
 COMMIT;

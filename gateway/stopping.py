@@ -1,0 +1,59 @@
+"""How a turn is ended from outside: by /stop, by the next message, by the API. The database decides, once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gateway import phrases, usage
+from gateway.questions import deciding
+from routing.keys import SessionKey
+from store import inbox, outbox, sessions, turns
+from store.database import Database
+from store.ids import Micros
+from store.outbox import Draft
+from store.records import OutboxState, Turn
+from store.turns import Ending
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """A turn that the database has ended; its run has to be ended too."""
+
+    turn: Turn
+    #: Where it was being answered, and where it asked for something.
+    places: tuple[str, ...]
+
+
+def stop(db: Database, key: SessionKey, now: Micros) -> Stopped | None:
+    """End the running turn of a conversation; None if nothing runs. The database decides, once."""
+    session = sessions.live(db, key)
+    turn = None if session is None else turns.pending_of(db, session.id)
+    return None if turn is None else stop_turn(db, turn, now)
+
+
+def interrupt(db: Database, key: SessionKey, now: Micros) -> Stopped | None:
+    """End the running turn of a conversation because the next message is there; None if nothing runs."""
+    session = sessions.live(db, key)
+    turn = None if session is None else turns.pending_of(db, session.id)
+    if turn is None:
+        return None
+    return _end_turn(db, turn, "interrupted", phrases.NOTE_CUT_IN, phrases.CUT_IN, now)
+
+
+def stop_turn(db: Database, turn: Turn, now: Micros) -> Stopped:
+    return _end_turn(db, turn, "stopped", phrases.NOTE_STOPPED, phrases.STOPPED, now)
+
+
+def _end_turn(db: Database, turn: Turn, reason: str, note: str, closing: str, now: Micros) -> Stopped:
+    """End one turn as failed with a reason; what was shown of it is closed, not completed."""
+    address = inbox.of_turn(db, turn.id)[-1].address
+    growing = turns.growing(db, turn.id)
+    used, cost = usage.of_cut(db, turn)
+    ended = turns.fail(db, turn.id, note, Ending(errors=(reason,), usage=used, cost=cost), now)
+    elsewhere = deciding.close(db, turn.id, phrases.OVER_STOPPED, now)
+    if outbox.preview_of(db, turn.id) is not None:
+        shown = "".join(getattr(row.content, "text", "") for row in growing)
+        text = f"{shown}\n\n{closing}" if shown else closing
+        draft = Draft(address=address, text=text, turn=turn.id)
+        outbox.put_answer(db, draft, OutboxState.READY, now)
+    return Stopped(ended, (address.place, *elsewhere))
