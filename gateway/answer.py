@@ -105,13 +105,14 @@ class Answer:
                 self._plan = await self._write(self._plan, Role.SYSTEM, Plan(steps))
                 self._show()
             case ToolUpdate():
-                await self._call(event)
+                await self._record(event)
+                self._show()
             case Notice(text):
                 await self._notice(text)
             case Permission():
                 await self._ask(event)
 
-    async def _call(self, update: ToolUpdate) -> None:
+    async def _record(self, update: ToolUpdate) -> None:
         """Text before and after a call stays apart; what comes while it runs is not cut by its progress."""
         if self.progress.called(update):
             await self._close_text()
@@ -119,7 +120,6 @@ class Answer:
         content = Tool(update.tool, update.args, _result(update))
         row = self._tools.get(update.call_id)
         self._tools[update.call_id] = await self._write(row, Role.SYSTEM, content, update.call_id)
-        self._show()
 
     async def _notice(self, text: str) -> None:
         """In the history, and at once as a message of its own."""
@@ -137,7 +137,7 @@ class Answer:
     async def _ask(self, permission: Permission) -> None:
         """Some agents speak of a call for the first time here."""
         if not self.progress.known(permission.call.call_id):
-            await self._call(permission.call)
+            await self._record(replace(permission.call, status=ToolStatus.PENDING))
         if self.asking is None:
             permission.answer.set_result(None)
         else:
@@ -147,7 +147,7 @@ class Answer:
     async def _rejected(self, permission: Permission) -> None:
         """Many agents say no more of a call that was rejected."""
         with contextlib.suppress(*GONE):
-            await self._call(replace(permission.call, status=ToolStatus.REJECTED))
+            await self._record(replace(permission.call, status=ToolStatus.REJECTED))
 
     def _show(self) -> None:
         """With a line about what is being done, unless the text itself has gone on since."""
@@ -158,7 +158,8 @@ class Answer:
         self.progress.waiting = self._presence.waiting = waiting
         if waiting:
             self._presence.spoke()
-        self._show()
+        if self._presence.visible:  # a message of its own would only repeat the request
+            self._show()
 
     async def __aenter__(self) -> Answer:
         self._refresher = asyncio.create_task(self._refresh(), name="answer")

@@ -66,6 +66,11 @@ class Presence:
         if self._tasks:
             await asyncio.wait(self._tasks)
 
+    @property
+    def visible(self) -> bool:
+        """Whether there is a preview that people see."""
+        return self._preview is not None and self._preview.exists
+
     def show(self, text: str, line: str = "") -> None:
         """The answer so far, and what is being done: that is for the preview alone."""
         self._last = (text, line)

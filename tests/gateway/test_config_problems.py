@@ -268,7 +268,7 @@ def test_a_union_of_kinds_leaves_no_trace_in_the_key() -> None:
         "[agents.a] model is missing.",
         "[agents.a] modle is not a known key: did you mean model?",
         "[agents.b] two is not a known key: known are name, queue, dm_scope, group_scope, turn_timeout, max_turns, "
-        "max_waiting, context_window, compaction, kind.",
+        "max_waiting, context_window, compaction, approvers, permission_timeout, kind.",
         '[agents.c] kind = "three": must be "one" or "two".',
     ]
 

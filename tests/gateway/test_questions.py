@@ -34,7 +34,7 @@ from store.questions import NewQuestion, Question, QuestionState
 from store.records import NewMessage, OutboxState, Role, TurnStatus
 from store.turns import Instruction
 from tests.fakes.agents import OPTIONS, AskingAgent, ScriptedAgent, Step, says
-from tests.fakes.harness import Chat, Rig, Rigs
+from tests.fakes.harness import Chat, Platform, Rig, Rigs
 from tests.store.helpers import in_memory
 
 pytestmark = pytest.mark.req("P52")
@@ -268,6 +268,18 @@ async def test_the_slot_is_free_while_a_person_decides(rigs: Rigs) -> None:
     assert rig.chat.texts("-100")[-1] == "told: yes"
 
 
+@pytest.mark.req("P47")
+async def test_it_does_not_look_busy_while_it_waits(rigs: Rigs) -> None:
+    rig = rigs(AskingAgent(), people=PEOPLE, telegram={"bot": {"token": "x"}})
+    platform = Platform(rig.clock, "bot", "telegram")
+    await rig.on(platform).start()
+    await rig.ask("clean up", sender=ANN)
+    await rig.advance(100)
+    assert platform.typed == []
+    assert platform.texts(ANN)[0].startswith(phrases.ASKS_PERMISSION.format(agent="`main`"))
+    assert len(platform.texts(ANN)) <= 2
+
+
 async def test_two_requests_at_once_are_decided_apart(rigs: Rigs) -> None:
     loop = asyncio.get_running_loop()
     requests = [Permission(ToolUpdate(name, name), OPTIONS, loop.create_future()) for name in ("one", "two")]
@@ -285,7 +297,7 @@ async def test_two_requests_at_once_are_decided_apart(rigs: Rigs) -> None:
     await press(rig, first, 1, BEA)
     assert told == ["yes", "no"]
     tools = [one.content for one in await rig.history() if isinstance(one.content, Tool)]
-    assert [one.result.get("status") for one in tools] == [None, "rejected"]
+    assert [one.result.get("status") for one in tools] == ["pending", "rejected"]
 
 
 # -- how it ends otherwise ---------------------------------------------------------------------------------------------
