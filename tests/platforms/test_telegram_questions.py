@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncGenerator
+
 import pytest
 
 from gateway import phrases
-from gateway.agents.protocol import Option, OptionKind, ToolUpdate
+from gateway.agents.protocol import Event, Option, OptionKind, TextDelta, ToolUpdate, TurnContext
 from tests.fakes.agents import AskingAgent
 from tests.fakes.harness import Rig
 from tests.fakes.telegram.server import FakeTelegram
@@ -161,3 +164,27 @@ async def test_what_an_agent_writes_is_no_markup_and_mentions_nobody(scene: Scen
     assert "\u202e" not in question.text
     assert len(question.buttons) == 8
     assert all(len(one["text"]) <= 64 and "\n" not in one["text"] for one in question.buttons)
+
+
+class Talkative(AskingAgent):
+    """Says something for a while before it asks."""
+
+    async def run(self, turn: TurnContext) -> AsyncGenerator[Event, None]:
+        yield TextDelta("Let me look.")
+        await asyncio.sleep(1.0)
+        async for event in super().run(turn):
+            yield event
+
+
+@pytest.mark.req("P46", "P52")
+async def test_the_answer_comes_below_the_request(scene: Scene) -> None:
+    await scene.start(Talkative())
+    scene.dm.say("clean up")
+    question = await scene.question(scene.dm)
+    preview = scene.dm.shown[0]
+    await scene.telegram.until(lambda: phrases.WAITING_FOR_PERMISSION in preview.text)
+    assert preview.text.startswith("Let me look.")
+    scene.dm.press(question, 0)
+    await scene.telegram.until(lambda: len(scene.dm.shown) == 3 and not question.buttons)
+    await scene.telegram.until(lambda: preview.text == phrases.ANSWERED_BELOW)
+    assert scene.dm.texts[-1] == "Let me look.\n\ntold: yes"
