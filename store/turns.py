@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from routing.errors import SessionEnded, TurnEnded, TurnRunning, UnknownTurn, WrongAgent
 from store import inbox, messages, sessions
-from store.content import Content, Json, Text, clean, to_json
+from store.content import Content, Json, Text, Tool, clean, to_json
 from store.ids import Micros, new_id, pack, seq_of, session_of, span
 from store.records import InboxItem, Message, NewMessage, Role, Session, Status, Turn, TurnStatus, Usage
 
@@ -19,6 +19,9 @@ _COLUMNS = (
     " created_at, response_received_at, status_at, agent, chat, cached_tokens, reasoning_tokens, cost, response_id,"
     " previous_response_id, chain_expires_at, reserved_tokens, reserved_cost"
 )
+
+#: What is said of a tool call while it runs.
+_UNDER_WAY = ("pending", "in_progress")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,16 +157,31 @@ def fail(db: sqlite3.Connection, turn: int, note: str, ending: Ending, now: Micr
         _, when = sessions.advance(db, session, 0, now)
         text = Text(message.content.text if isinstance(message.content, Text) else "", partial=False)
         messages.replace(db, message.id, text, when, metadata={**message.metadata, "incomplete": True})
+    _cancel_calls(db, turn, now)
     boundary = NewMessage(role=Role.SYSTEM, content=Text(note))
     return _end(db, before, TurnStatus.FAILED, ending, [boundary], now)
 
 
+def _cancel_calls(db: sqlite3.Connection, turn: int, now: Micros) -> None:
+    """Nobody will say any more what became of a call that was under way."""
+    for row in _rows_of(db, turn):
+        call = row.content
+        if isinstance(call, Tool) and call.result.get("status") in _UNDER_WAY:
+            _, when = sessions.advance(db, session_of(turn), 0, now)
+            ended = replace(call, result={**call.result, "status": "cancelled"})
+            messages.replace(db, row.id, ended, when, metadata=row.metadata)
+
+
 def growing(db: sqlite3.Connection, turn: int) -> list[Message]:
     """The rows of a turn whose text is still partial."""
+    return [row for row in _rows_of(db, turn) if isinstance(row.content, Text) and row.content.partial]
+
+
+def _rows_of(db: sqlite3.Connection, turn: int) -> list[Message]:
     found = get(db, turn)
     session = sessions.by_number(db, found.session)
     rows = messages.between(db, found.session, found.first_message, session.last_seq)
-    return [row for row in rows if row.turn == turn and isinstance(row.content, Text) and row.content.partial]
+    return [row for row in rows if row.turn == turn]
 
 
 def start_again(db: sqlite3.Connection, turn: int) -> Turn:

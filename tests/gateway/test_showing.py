@@ -104,6 +104,13 @@ async def test_a_call_is_one_row_that_is_completed(rigs: Rigs) -> None:
     go_on.set()
 
 
+async def test_a_call_under_way_is_cancelled_with_its_turn(rigs: Rigs) -> None:
+    rig, _ = await running(rigs, tool("read"), tool("make", ToolStatus.IN_PROGRESS, args={"what": "all"}))
+    await rig.ask("/stop")
+    calls = [row.content for row in await rig.history() if isinstance(row.content, Tool)]
+    assert calls == [Tool("read", {}, {}), Tool("make", {"what": "all"}, {"status": "cancelled"})]
+
+
 @pytest.mark.req("S002-30", "S002-31", "P37")
 async def test_text_is_not_cut_by_the_progress_of_a_tool(rigs: Rigs) -> None:
     busy = tool("make", ToolStatus.IN_PROGRESS)
