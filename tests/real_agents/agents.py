@@ -27,9 +27,9 @@ class RealAgent:
         return str(json.loads((INSTALLED / self.package / "package.json").read_text())["version"])
 
     def table(self, repo: str, url: str) -> dict[str, Any]:
-        """As it stands in a configuration."""
+        """As it stands in a configuration: what the preset does not know is where our model is."""
         program = INSTALLED / ".bin" / "gemini" if self.preset == "gemini" else _opencode_program()
-        env = _gemini(url) if self.preset == "gemini" else _opencode(url)
+        env = _gemini(url) if self.preset == "gemini" else {"OPENCODE_DISABLE_MODELS_FETCH": "1"}
         return {
             "kind": "acp",
             "preset": self.preset,
@@ -51,22 +51,18 @@ def _gemini(url: str) -> Mapping[str, str]:
     return {"GEMINI_API_KEY": "fake", "GOOGLE_GEMINI_BASE_URL": url, "GEMINI_MODEL": "gemini-2.5-flash"}
 
 
-def _opencode(url: str) -> Mapping[str, str]:
+def settle_opencode(home: Path, url: str) -> None:
+    """Its settings, as somebody keeps them at home; that it has to ask is the preset's affair."""
     provider = {
         "npm": "@ai-sdk/openai-compatible",
         "name": "Fake",
         "options": {"baseURL": f"{url}/v1", "apiKey": "fake"},
         "models": {"fake-model": {"name": "Fake"}},
     }
-    config = {
-        "model": "fake/fake-model",
-        "small_model": "fake/fake-model",
-        "autoupdate": False,
-        "share": "disabled",
-        "permission": {"bash": "ask", "edit": "ask"},
-        "provider": {"fake": provider},
-    }
-    return {"OPENCODE_CONFIG_CONTENT": json.dumps(config), "OPENCODE_DISABLE_MODELS_FETCH": "1"}
+    config = {"model": "fake/fake-model", "small_model": "fake/fake-model", "provider": {"fake": provider}}
+    file = home / ".config" / "opencode" / "opencode.json"
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps(config))
 
 
 GEMINI = RealAgent("gemini", "@google/gemini-cli", loads_later=True)

@@ -20,7 +20,7 @@ from tests.fakes.coding.server import CodingModel
 from tests.fakes.telegram.server import FakeTelegram
 from tests.fakes.telegram.world import Message
 from tests.gateway.cli.conftest import Place, made
-from tests.real_agents.agents import GEMINI, OPENCODE, RealAgent, processes
+from tests.real_agents.agents import GEMINI, OPENCODE, RealAgent, processes, settle_opencode
 
 #: The table stands between these lines.
 TABLE = re.compile(r"(?<=<!-- real agents -->\n).*?(?=<!-- end -->)", re.DOTALL)
@@ -89,6 +89,8 @@ class Scene:
         self.dm: Any = telegram.dm(self._bot, self._ada)
         self.repo = place.folder / "repositories" / REPO
         (self.repo / ".git").mkdir(parents=True)
+        if agent is OPENCODE:
+            settle_opencode(place.folder, model.url)
         place.configure(
             gateway={"workspace_root": "repositories"},
             agents={"coder": agent.table(REPO, model.url)},
