@@ -123,6 +123,7 @@ def show(config_path: Path | None, session_id: str, everything: bool, as_json: b
             ("messages", f"{session['messageCount']} in {count(session['turnCount'], 'turn')}"),
             ("tokens", f"{session['totalInputTokens']} in, {session['totalOutputTokens']} out"),
             *_compactions(session),
+            *([("repository", session["repoId"])] if session["repoId"] else []),
             ("created", local_time(session["createdAt"])),
             ("active", local_time(session["updatedAt"])),
         ]
@@ -141,11 +142,12 @@ def _compactions(session: dict[str, Any]) -> list[tuple[str, str]]:
 @sessions.command()
 @config_option
 @click.option("--agent", metavar="NAME", type=ID, help="Who answers. Unless given: the default agent.")
+@click.option("--repo", metavar="REPO", type=ID, help="Where the agent works, by name or id, if it works in one.")
 @json_option
-def new(config_path: Path | None, agent: str | None, as_json: bool) -> int:
+def new(config_path: Path | None, agent: str | None, repo: str | None, as_json: bool) -> int:
     """Begin a conversation and print its id."""
     with reach(load_config(config_path)) as client:
-        session = client.post("/api/sessions", {"agent": agent})
+        session = client.post("/api/sessions", {"agent": agent, "repoId": repo})
     if as_json:
         print_json(session)
     else:

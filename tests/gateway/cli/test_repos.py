@@ -57,3 +57,8 @@ def test_the_variable_wins(place: Place, root: Path) -> None:
 
 def test_without_a_root(place: Place) -> None:
     assert "Set AGENT_WORKSPACE_ROOT" in place("repos", "scan", expect=1).sentence
+
+
+def test_a_session_for_an_agent_that_needs_no_repository(place: Place, root: Path) -> None:
+    place("repos", "scan")
+    assert "does not work in a repository" in place("sessions", "new", "--repo", "one", expect=1).sentence
