@@ -8,6 +8,7 @@ import random
 import signal
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,11 +21,15 @@ from store import agent_processes
 from store.records import Status
 from tests.agents.acp.conftest import Scenes
 from tests.fakes.acp.agent import GRANDCHILD
-from tests.fakes.acp.scene import eventually
+from tests.fakes.acp.scene import Scene, eventually
 from tests.fakes.clock import FakeClock
 
 #: A child that ignores SIGTERM, with a grandchild that has left the group and ignores it, too.
 CLINGING = [["stubborn"], ["grandchild"]]
+
+
+def _waits(scene: Scene, count: int) -> bool:
+    return len(scene.rig.journal.of(Event.AGENT_LIMIT)) == count
 
 
 @pytest.mark.req("S000-65", "S000-68", "S000-70", "S002-05")
@@ -36,7 +41,7 @@ async def test_the_sixth_waits_and_is_told_its_place(scenes: Scenes) -> None:
     await eventually(lambda: len(scene.sent("session/prompt")) == 2)
     for waiting, sender in enumerate(("3", "4"), 1):
         await scene.rig.say("hello", sender=sender)
-        await eventually(lambda waiting=waiting: len(scene.rig.journal.of(Event.AGENT_LIMIT)) == waiting)
+        await eventually(partial(_waits, scene, waiting))
     await scene.rig.settled()
     told = [[text for _, text in await scene.rig.said(one)] for one in await scene.rig.sessions()]
     queued = [phrases.ACP_QUEUED.format(limit=2, position=place) for place in (1, 2)]
