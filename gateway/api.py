@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gateway import arrivals, phrases, stopping
+from gateway import arrivals, stopping
+from gateway.agents.protocol import Prepares
 from gateway.arrivals import API, Taken
 from gateway.commands import Outcome
 from gateway.explain import Explanation, explain
@@ -20,7 +21,19 @@ from gateway.stopping import Stopped
 from routing.errors import RepoNotWanted, SessionEnded, UnknownAccount, UnknownAgent
 from routing.keys import PeerKind, SessionKey
 from routing.messages import Inbound
-from store import compactions, inbox, messages, outbox, people, questions, refusals, repos, sessions, turns
+from store import (
+    agent_sessions,
+    compactions,
+    inbox,
+    messages,
+    outbox,
+    people,
+    questions,
+    refusals,
+    repos,
+    sessions,
+    turns,
+)
 from store.content import Text
 from store.database import Database, Store
 from store.filters import Cursor, Order
@@ -28,7 +41,7 @@ from store.ids import Micros, new_id
 from store.inbox import Accepted
 from store.messages import HistoryOptions
 from store.questions import Question
-from store.records import Compaction, Delivery, InboxItem, Message, NewMessage, Role, Session, Status, Turn
+from store.records import Compaction, Delivery, InboxItem, Message, Role, Session, Status, Turn
 from store.refusals import Refusal
 from store.sessions import SessionFilter, SessionPatch
 
@@ -74,15 +87,24 @@ class Api:
     #: The agents by id, with their names for people.
     agents: Mapping[str, str]
     default_agent: str | None
+    #: Those with a process for each session.
+    preparing: Mapping[str, Prepares]
     #: Serves a command while no daemon runs: a session can be made, though nothing is answered.
     quiet: bool = False
 
     async def create_session(
-        self, agent: str | None, caller: str, wanted: str | None = None, repo_id: str | None = None
+        self,
+        agent: str | None,
+        caller: str,
+        wanted: str | None = None,
+        repo_id: str | None = None,
+        *,
+        lasting: bool = False,
     ) -> Session:
-        """A conversation of its own, reached by its id. The same wish twice makes one session.
+        """A session of its own, reached by its id. The same wish twice makes one session.
 
-        A repository is looked at first: where it is refused, nothing is created.
+        Unless it is to last, one of an agent with a process is one with that process: it exists once the agent has
+        answered. A repository is looked at first: where it is refused, nothing is created.
         """
         if not self.quiet:
             self.intake.check()
@@ -90,21 +112,48 @@ class Api:
         known = self.intake.rules.agents
         if name is None or name not in known:
             raise UnknownAgent(agent=name or "", known=", ".join(known))
-        if repo_id is not None:
-            if not known[name].side_effects:
-                raise RepoNotWanted(agent=name)
-            await self.operations.repositories.resolve(repo_id)
+        if repo_id is not None and not known[name].side_effects:
+            raise RepoNotWanted(agent=name)
         key = SessionKey(name, API[0], caller, PeerKind.DM, wanted or new_id())
+        prepares = None if lasting or self.quiet else self.preparing.get(name)
+        if prepares is not None:
+            session = await self._with_process(prepares, key, repo_id or prepares.repo)
+        else:
+            if repo_id is not None:
+                await self.operations.repositories.resolve(repo_id)
+            session = await self._new_session(key, repo_id)
+        log(Event.SESSION_CREATED, session=session.public_id, key=key)
+        return session
+
+    async def _with_process(self, agent: Prepares, key: SessionKey, repo: str) -> Session:
+        existing = await self.store.read(lambda db: sessions.live(db, key))
+        if existing is not None:
+            return existing
+        directory = await self.operations.repositories.resolve(repo)
+        public_id = new_id()
+        async with agent.prepared(public_id, directory) as name:
+            return await self._new_session(key, repo, public_id, process=(name, str(directory)))
+
+    async def _new_session(
+        self,
+        key: SessionKey,
+        repo: str | None,
+        public_id: str | None = None,
+        process: tuple[str, str] | None = None,
+    ) -> Session:
         now = self.intake.clock.now()
 
         def create(db: Database) -> Session:
             owner = people.owner(db)
-            session = sessions.get_or_create(db, name, key, now, person=None if owner is None else owner.id)
-            return session if repo_id is None else sessions.bind(db, session.id, repos.find(db, repo_id).public_id)
+            person = None if owner is None else owner.id
+            if process is None:
+                session = sessions.get_or_create(db, key.agent_id, key, now, person=person)
+            else:
+                session = sessions.create(db, key, now, person=person, public_id=public_id)
+                agent_sessions.remember(db, session.public_id, key.agent_id, *process, now, process=True)
+            return session if repo is None else sessions.bind(db, session.id, repos.find(db, repo).public_id)
 
-        session = await self.intake.persist.once(create)
-        log(Event.SESSION_CREATED, session=session.public_id, key=key)
-        return session
+        return await self.intake.persist.once(create)
 
     async def prompt(self, session_id: str, text: str, external_id: str | None) -> Accepted:
         return await self.intake.prompt(session_id, text, external_id or new_id())
@@ -261,15 +310,8 @@ class Api:
         now = self.intake.clock.now()
 
         def end(db: Database) -> tuple[Session, Stopped | None]:
-            session = sessions.get(db, session_id)
-            turn = turns.pending_of(db, session.id) if session.status.live else None
-            stopped = None if turn is None else stopping.stop_turn(db, turn, now)
-            if session.status.live:
-                inbox.cancel_for_session(db, session.id)
-            if status is Status.CANCELLED and session.status.live:
-                note = NewMessage(role=Role.SYSTEM, content=Text(phrases.NOTE_CANCELLED.format(reason=reason)))
-                messages.append(db, session.id, [note], now)
-            return sessions.end(db, session, status, reason, now), stopped
+            stopped = stopping.end_session(db, sessions.get(db, session_id), status, reason, now)
+            return sessions.get(db, session_id), stopped
 
         ended, stopped = await self.intake.persist.once(end)
         if stopped is not None:

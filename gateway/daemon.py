@@ -6,18 +6,19 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from aiohttp import web
 
 from channels.base import Channel
 from channels.memory import MemoryChannel
 from channels.web import WebChannel
-from gateway import allowing, files, recovery, supervision
+from gateway import allowing, files, phrases, recovery, stopping, supervision
 from gateway.admission import AgentRules, Rules
 from gateway.agents.acp import leftovers
 from gateway.agents.acp.pool import Pool
 from gateway.agents.builtin import BuiltinAgent
-from gateway.agents.protocol import Agent, Hosted, Summarises
+from gateway.agents.protocol import Agent, Hosted, Prepares, Summarises
 from gateway.api import Api
 from gateway.arrivals import API
 from gateway.clock import Clock, SystemClock
@@ -39,11 +40,12 @@ from gateway.questions.desk import Desk
 from gateway.repositories import Repositories
 from gateway.turn import Answering, Turns
 from routing.bindings import Router
-from routing.errors import StoreClosed
+from routing.errors import StoreClosed, StoreError
 from store import people
 from store.database import Store, prepare
 from store.lock import InstanceLock
 from store.people import Configured
+from store.records import Status
 
 #: Time for deliveries after the last turn has ended.
 _DELIVERY_SECONDS = 5.0
@@ -191,6 +193,7 @@ class Daemon:
             operations=operations,
             agents={name: agent.name for name, agent in config.agents.items()},
             default_agent=config.gateway.default_agent,
+            preparing={name: agent for name, agent in self._agents.items() if isinstance(agent, Prepares)},
             quiet=self._quiet,
         )
         given = config.http.admin_token
@@ -244,11 +247,22 @@ class Daemon:
         running.lanes.cut()
         await running.lanes.drain()
         await running.compactor.close()
+        await self._end_processes(running)
         await _within(self._clock, _DELIVERY_SECONDS, running.delivery.drain())
         running.delivery.cut()
         # Not before: a channel closes its connections when it ends, and the last answers go out through them.
         for task in beside:
             task.cancel()
+
+    async def _end_processes(self, running: Running) -> None:
+        """Sessions that are one with a process end with it. If that cannot be written, the next start does it."""
+        now = self._clock.now()
+        end = partial(
+            stopping.end_processes, status=Status.CANCELLED, reason="shutdown", note=phrases.NOTE_SHUTDOWN, now=now
+        )
+        with contextlib.suppress(StoreError):
+            for session in await running.intake.persist.once(end):
+                log(Event.SESSION_ENDED, session=session, status=Status.CANCELLED, reason="shutdown")
 
 
 async def _within(clock: Clock, seconds: float, work: Coroutine[None, None, None]) -> None:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gateway import phrases
+from gateway import phrases, stopping
 from gateway.admission import AgentRules
 from gateway.delivery import Delivery
 from gateway.lanes import Lanes
@@ -17,7 +17,7 @@ from routing.keys import SessionKey
 from store import inbox, outbox, sessions, turns
 from store.database import Database
 from store.ids import Micros
-from store.records import InboxItem, Turn
+from store.records import InboxItem, Status, Turn
 
 #: A turn that was running in this many crashes is set aside.
 _ATTEMPTS = 2
@@ -43,7 +43,6 @@ def look(db: Database, agents: Mapping[str, AgentRules], now: Micros) -> Found:
     released = outbox.release_all(db, now)
     uncertain = outbox.settle(db, now)
     deciding.close_all(db, phrases.OVER_RESTARTED, now)
-    waiting = tuple(inbox.all_waiting(db))
     again: list[tuple[SessionKey, int]] = []
     interrupted = 0
     quarantined: list[Turn] = []
@@ -58,10 +57,12 @@ def look(db: Database, agents: Mapping[str, AgentRules], now: Micros) -> Found:
             interrupted += 1
         else:
             again.append((key, turn.id))
+    stopping.end_processes(db, Status.ERROR, "daemon_ended", phrases.NOTE_DAEMON_DIED, now)
     return Found(
         released=released,
         uncertain=uncertain,
-        waiting=waiting,
+        # Without what was meant for sessions that ended just now.
+        waiting=tuple(inbox.all_waiting(db)),
         again=tuple(again),
         interrupted=interrupted,
         quarantined=tuple(quarantined),

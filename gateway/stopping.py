@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from gateway import phrases, usage
 from gateway.questions import deciding
 from routing.keys import SessionKey
-from store import inbox, outbox, sessions, turns
+from store import agent_sessions, inbox, messages, outbox, sessions, turns
+from store.content import Text
 from store.database import Database
 from store.ids import Micros
 from store.outbox import Draft
-from store.records import OutboxState, Turn
+from store.records import NewMessage, OutboxState, Role, Session, Status, Turn
 from store.turns import Ending
 
 
@@ -42,6 +43,32 @@ def interrupt(db: Database, key: SessionKey, now: Micros) -> Stopped | None:
 
 def stop_turn(db: Database, turn: Turn, now: Micros) -> Stopped:
     return _end_turn(db, turn, "stopped", phrases.NOTE_STOPPED, phrases.STOPPED, now)
+
+
+def end_session(db: Database, session: Session, status: Status, reason: str, now: Micros) -> Stopped | None:
+    """End a session: its running turn is stopped, what waits for it alone is cancelled."""
+    turn = turns.pending_of(db, session.id) if session.status.live else None
+    stopped = None if turn is None else stop_turn(db, turn, now)
+    if session.status.live:
+        inbox.cancel_for_session(db, session.id)
+        if status is Status.CANCELLED:
+            note = NewMessage(role=Role.SYSTEM, content=Text(phrases.NOTE_CANCELLED.format(reason=reason)))
+            messages.append(db, session.id, [note], now)
+    sessions.end(db, session, status, reason, now)
+    return stopped
+
+
+def end_processes(db: Database, status: Status, reason: str, note: str, now: Micros) -> list[str]:
+    """End the sessions that end with their processes, because the daemon stops or was killed; their ids."""
+    found = agent_sessions.with_process(db)
+    for session in found:
+        turn = turns.pending_of(db, session.id)
+        if turn is not None:
+            _end_turn(db, turn, reason, note, note, now)
+        inbox.cancel_for_session(db, session.id)
+        messages.append(db, session.id, [NewMessage(role=Role.SYSTEM, content=Text(note))], now)
+        sessions.end(db, session, status, reason, now)
+    return [session.public_id for session in found]
 
 
 def _end_turn(db: Database, turn: Turn, reason: str, note: str, closing: str, now: Micros) -> Stopped:

@@ -10,7 +10,9 @@ UP = (
         agent_id TEXT    NOT NULL,
         name     TEXT    NOT NULL,
         cwd      TEXT    NOT NULL,
-        made_at  INTEGER NOT NULL
+        made_at  INTEGER NOT NULL,
+        -- The session lives and ends with its process. Conversations outlive theirs.
+        process  INTEGER NOT NULL DEFAULT 0
     )
     """,
     # Not tied to a session: a process has to be found also when its session is gone.

@@ -12,6 +12,7 @@ from store import messages, sessions
 from store.content import Text
 from store.ids import Micros
 from store.records import Message, NewMessage, Role, Session, Status
+from store.schema import LIVE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,13 +24,16 @@ class AgentSession:
     inherited: bool
 
 
-def remember(db: sqlite3.Connection, session_id: str, agent_id: str, name: str, cwd: str, now: Micros) -> None:
+def remember(  # noqa: PLR0913
+    db: sqlite3.Connection, session_id: str, agent_id: str, name: str, cwd: str, now: Micros, *, process: bool = False
+) -> None:
+    """`process`: the session lives and ends with the agent's process, from its beginning on."""
     session = sessions.get(db, session_id)
     db.execute(
-        "INSERT INTO agent_sessions (session, agent_id, name, cwd, made_at) VALUES (?, ?, ?, ?, ?)"
+        "INSERT INTO agent_sessions (session, agent_id, name, cwd, made_at, process) VALUES (?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (session) DO UPDATE SET agent_id = excluded.agent_id, name = excluded.name,"
         " cwd = excluded.cwd, made_at = excluded.made_at",
-        (session.id, agent_id, name, cwd, now),
+        (session.id, agent_id, name, cwd, now, process),
     )
 
 
@@ -73,6 +77,14 @@ def live(db: sqlite3.Connection, agents: Mapping[str, str]) -> set[str]:
             if session.status.live and session.key.agent_id == agent_id:
                 found.add(session_id)
     return found
+
+
+def with_process(db: sqlite3.Connection) -> list[Session]:
+    """The live sessions that end with their processes."""
+    rows = db.execute(
+        f"SELECT id FROM sessions WHERE {LIVE} AND id IN (SELECT session FROM agent_sessions WHERE process)"
+    ).fetchall()
+    return [sessions.by_number(db, number) for (number,) in rows]
 
 
 def broke(db: sqlite3.Connection, session_id: str, note: str, now: Micros) -> Session | None:

@@ -60,12 +60,13 @@ def create(
     *,
     person: int | None = None,
     predecessor: int | None = None,
+    public_id: str | None = None,
 ) -> Session:
     row = db.execute(
         "INSERT INTO sessions (public_id, key, agent_id, channel, account_id, peer_kind, peer_id, person, predecessor,"
         f" created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING {_COLUMNS}",
         (
-            new_id(),
+            public_id or new_id(),
             str(key),
             key.agent_id,
             key.channel,
@@ -194,10 +195,11 @@ def activate(db: sqlite3.Connection, session: int) -> None:
 
 
 def rest(db: sqlite3.Connection, before: Micros) -> list[str]:
-    """Mark sessions idle that had no activity since `before`; return their public ids."""
+    """Sessions without activity since `before` fall idle, and those that are one with a process end. Their ids."""
     # Moved, but not to now: falling idle is no activity, and lists go by that.
     rows = db.execute(
-        "UPDATE sessions SET status = 'idle', reason = 'idle_timeout', updated_at = updated_at + 1"
+        "UPDATE sessions SET reason = 'idle_timeout', updated_at = updated_at + 1, status = CASE WHEN EXISTS"
+        " (SELECT 1 FROM agent_sessions WHERE session = sessions.id AND process) THEN 'completed' ELSE 'idle' END"
         " WHERE status IN ('active', 'compacted') AND updated_at < ?"
         " AND NOT EXISTS (SELECT 1 FROM turns WHERE turns.session = sessions.id AND turns.status = 'pending')"
         " AND NOT EXISTS (SELECT 1 FROM inbox WHERE inbox.key = sessions.key AND inbox.state = 'waiting')"

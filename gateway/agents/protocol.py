@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from gateway.clock import Clock
@@ -174,6 +176,21 @@ class Hosted(Protocol):
 
     def open(self, persist: Persist, clock: Clock) -> None:
         """Called once, before the first run."""
+        ...
+
+
+@runtime_checkable
+class Prepares(Protocol):
+    """An agent whose sessions have a process each, which can be there before the session is."""
+
+    #: Where it works unless somebody says otherwise, by name or id.
+    repo: str
+
+    def prepared(self, session_id: str, directory: Path) -> AbstractAsyncContextManager[str]:
+        """A process for a session that is about to be made; its value is what the agent calls the session.
+
+        The process is kept if the block ends well. Raises AgentLimit, because nobody waits here, or AgentFailed.
+        """
         ...
 
 

@@ -89,7 +89,7 @@ class Talk:
         prompt = new_id()
         with _interrupts(self._events, prompt):
             if self.session is None:
-                self._join(self.client.post("/api/sessions", {"agent": self.agent}))
+                self._join(self.client.post("/api/sessions", {"agent": self.agent, "lasting": True}))
             path = path_of("api", "sessions", str(self.session))
             sent = self.client.post(f"{path}/prompt", {"text": text, "id": prompt})
             return self._answer(f"{path}/stop", sent["messageId"], prompt)

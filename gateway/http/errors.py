@@ -9,6 +9,10 @@ from aiohttp import web
 
 from gateway.logs import Event, log
 from routing.errors import (
+    AgentBroke,
+    AgentFailed,
+    AgentLimit,
+    AgentNotInstalled,
     BackupExists,
     BackupRefused,
     BadAllowance,
@@ -80,6 +84,10 @@ _STATUS: dict[type[TrunklineError], int] = {
     SessionEnded: 409,
     ForbiddenTransition: 409,
     LaneFull: 429,
+    AgentLimit: 429,
+    AgentNotInstalled: 503,
+    AgentBroke: 502,
+    AgentFailed: 502,
     DiskLow: 503,
     Stopping: 503,
     StoreUnavailable: 503,
@@ -111,7 +119,10 @@ async def errors(request: web.Request, handler: Handler) -> web.StreamResponse:
             return _unexpected(request, exc)
         status = getattr(exc, "status", None) or getattr(exc, "old", None)
         more = {"status": status} if status is not None else {}
-        return problem(_STATUS[type(exc)], exc.code, str(exc), **more)
+        answer = problem(_STATUS[type(exc)], exc.code, str(exc), **more)
+        if isinstance(exc, AgentLimit):
+            answer.headers["Retry-After"] = str(exc.retry_after)
+        return answer
     except web.HTTPException as exc:
         if exc.status < 400:
             raise

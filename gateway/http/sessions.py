@@ -45,6 +45,8 @@ class CreateSession(Strict):
     id: str | None = Field(default=None, pattern=r"^[A-Za-z0-9-]{8,64}$")
     #: Where its agent works; its id or its name. Only for agents that work in a repository.
     repoId: str | None = Field(default=None, min_length=1, max_length=200)
+    #: A conversation that outlives the process of its agent, as in a chat.
+    lasting: bool = False
 
 
 class Prompt(Strict):
@@ -64,7 +66,7 @@ class Ending(Strict):
 @routes.post("/api/sessions")
 async def create(request: web.Request) -> web.Response:
     body = await read(request, CreateSession)
-    session = await request.app[API].create_session(body.agent, CALLER, body.id, body.repoId)
+    session = await request.app[API].create_session(body.agent, CALLER, body.id, body.repoId, lasting=body.lasting)
     return web.json_response(views.session(session), status=201)
 
 

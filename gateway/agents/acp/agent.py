@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import secrets
 import shutil
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,6 +58,7 @@ class AcpAgent:
     def __init__(self, name: str, table: Table, root: Path | None, pool: Pool) -> None:
         self._name = name
         self._table = table
+        self.repo = table.repo
         self._root = root
         self._launch: Launch = table.launch
         self._env = {**self._launch.env, **{key: value.get_secret_value() for key, value in table.env.items()}}
@@ -70,7 +71,7 @@ class AcpAgent:
         await self.pool.close()
 
     async def run(self, turn: TurnContext) -> AsyncGenerator[Event, None]:
-        terms = await self._terms(turn)
+        terms = self._terms(await self._directory(turn))
         child = await self.pool.claim(turn.session_id)
         opened = None if child is None else _Opened(child, How.FIRST)
         if opened is None:
@@ -111,6 +112,19 @@ class AcpAgent:
         for event in _ending(child, response):
             yield event
 
+    @asynccontextmanager
+    async def prepared(self, session_id: str, directory: Path) -> AsyncIterator[str]:
+        place = self.pool.ask(wait=False)
+        try:
+            child = await self._greeted(place, self._terms(directory), session_id)
+            _, child = await self._begun(place, child, None)
+            child.stays = True
+            yield child.agent_session
+        except BaseException:
+            self._abandon(place, session_id)
+            raise
+        self.pool.give_back(child)
+
     # -- the process ---------------------------------------------------------------------------------------------
 
     async def _start(self, place: Place, terms: Terms, turn: TurnContext) -> _Opened:
@@ -127,12 +141,16 @@ class AcpAgent:
             if how is How.NEW or (how is How.FIRST and turn.history):
                 record = resuming.record(turn, await memory.past(turn.session_id))
         except BaseException:
-            if self.pool.children.get(turn.session_id) is not None:
-                self.pool.retire(self.pool.children[turn.session_id], "not started")
-            else:
-                self.pool.give_up(place)
+            self._abandon(place, turn.session_id)
             raise
         return _Opened(child, how, record)
+
+    def _abandon(self, place: Place, session_id: str) -> None:
+        child = self.pool.children.get(session_id)
+        if child is not None:
+            self.pool.retire(child, "not started")
+        else:
+            self.pool.give_up(place)
 
     async def _greeted(self, place: Place, terms: Terms, session_id: str) -> Conversation:
         """With the older flag, if this version does not know the newer one; that is remembered."""
@@ -184,15 +202,17 @@ class AcpAgent:
         await self.pool.memory.name(mark, process.pid, process.started)
         return child
 
-    async def _terms(self, turn: TurnContext) -> Terms:
+    async def _directory(self, turn: TurnContext) -> Path:
         try:
-            repo = await self.pool.memory.directory(turn.session_id, self._root, self._table.repo)
+            return await self.pool.memory.directory(turn.session_id, self._root, self._table.repo)
         except (NoWorkspace, UnknownRepo, PathViolation) as error:
             raise AgentFailed(phrases.ACP_NO_REPOSITORY, detail=str(error)) from error
+
+    def _terms(self, directory: Path) -> Terms:
         return Terms(
             agent=self._name,
             name=self._launch.name if self._table.preset else self._table.name,
-            repo=repo,
+            repo=directory,
             mode=self._table.permissions,
             silence=self._table.silence_timeout,
             restarts=self._table.on_cancel is OnCancel.RESTART,

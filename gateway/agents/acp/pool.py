@@ -106,7 +106,7 @@ class Pool:
                 self._counted(+1)
                 place.granted.set_result(None)
         leaving = sum(child.ending for child in self._children.values())
-        resting = [child for child in self._children.values() if not child.busy and not child.ending]
+        resting = [child for child in self._children.values() if not (child.busy or child.ending or child.stays)]
         resting.sort(key=lambda child: child.used)
         for child in resting[: max(len(self._queue) - leaving, 0)]:
             self.retire(child, "makes room")

@@ -94,6 +94,8 @@ class Conversation:
         self.capabilities = AgentCapabilities()
         #: A turn uses it, or it is being cancelled.
         self.busy = False
+        #: Its session is one with it: it makes room for nobody.
+        self.stays = False
         #: Somebody was told that it was lost.
         self.reported = False
         #: It is meant to end, so its end is nobody's fault.

@@ -51,7 +51,7 @@ const LISTED = "active,idle,compacted,completed,cancelled,error";
 export const me = () => json("GET", "/api/me");
 export const sessions = (limit) => json("GET", `/api/sessions?sort=updated&limit=${limit}&status=${LISTED}`);
 export const state = (id, signal) => json("GET", session(id, "/state"), { signal });
-export const create = (agent, id) => json("POST", "/api/sessions", { body: { agent, id } });
+export const create = (agent, id) => json("POST", "/api/sessions", { body: { agent, id, lasting: true } });
 export const command = (id, text) => json("POST", session(id, "/command"), { body: { text } });
 export const prompt = (id, text, key) => json("POST", session(id, "/prompt"), { body: { text, id: key } });
 export const rerun = (id, turn, key) => json("POST", session(id, `/turns/${turn}/rerun`), { body: { id: key } });

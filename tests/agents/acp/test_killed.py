@@ -27,7 +27,7 @@ async def test_nothing_outlives_a_daemon_that_was_killed(tmp_path: Path, monkeyp
     )
     await daemon.start()
     async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {TOKEN}"}) as http:
-        async with http.post(f"{daemon.url}/api/sessions", json={}) as answer:
+        async with http.post(f"{daemon.url}/api/sessions", json={"lasting": True}) as answer:
             session = (await answer.json())["id"]
         where = f"/api/sessions/{session}"
         async with http.post(f"{daemon.url}{where}/prompt", json={"text": "work"}) as answer:

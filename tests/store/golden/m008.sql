@@ -37,9 +37,11 @@ CREATE TABLE agent_sessions (
         agent_id TEXT    NOT NULL,
         name     TEXT    NOT NULL,
         cwd      TEXT    NOT NULL,
-        made_at  INTEGER NOT NULL
+        made_at  INTEGER NOT NULL,
+        -- The session lives and ends with its process. Conversations outlive theirs.
+        process  INTEGER NOT NULL DEFAULT 0
     );
-INSERT INTO "agent_sessions" VALUES(2,'model','agent''s own','/srv/repositories/website',4102444800050000);
+INSERT INTO "agent_sessions" VALUES(2,'model','agent''s own','/srv/repositories/website',4102444800050000,0);
 CREATE TABLE aliases (
         channel  TEXT    NOT NULL,
         account  TEXT    NOT NULL,
