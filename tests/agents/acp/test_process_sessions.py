@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import aiohttp
@@ -150,3 +151,61 @@ async def test_one_that_lasts_has_no_process_until_it_needs_one(scenes: Scenes) 
     await scene.stop()
     await scene.restart()
     assert (await status(scene, session))[0] is Status.ACTIVE
+
+
+@pytest.mark.req("S002-15", "S002-23", "S002-25", "S002-26", "S002-40", "S002-41")
+async def test_from_the_first_prompt_to_its_cancellation(scenes: Scenes) -> None:
+    scene = await scenes().start()
+    url, token = scene.rig.running.url, scene.rig.running.token
+    async with aiohttp.ClientSession(url, headers={"Authorization": f"Bearer {token}"}) as http:
+        async with http.post("/api/sessions", json={}) as answer:
+            path = f"/api/sessions/{(await answer.json())['id']}"
+        async with http.post(f"{path}/prompt", json={"text": "hello"}) as answer:
+            assert answer.status == 202
+        async with http.get(f"{path}/messages") as answer:
+            first = (await answer.json())[0]
+        assert (first["role"], first["content"]["text"]) == ("user", "hello")
+        async with http.delete(path) as answer:
+            assert answer.status == 200
+        async with http.get(path) as answer:
+            assert (await answer.json())["status"] == "cancelled"
+    await scene.gone()
+
+
+@pytest.mark.req("S002-27", "S002-28", "S002-29")
+@pytest.mark.parametrize("ended", [Status.COMPLETED, Status.CANCELLED, Status.ERROR, Status.ARCHIVED])
+async def test_an_ended_session_takes_no_prompt(scenes: Scenes, ended: Status) -> None:
+    scene = await scenes().start()
+    session = await create(scene)
+    await scene.rig.running.api.end(session.public_id, ended, "by a test")
+    url, token = scene.rig.running.url, scene.rig.running.token
+    path = f"{url}/api/sessions/{session.public_id}/prompt"
+    async with (
+        aiohttp.ClientSession(headers={"Authorization": f"Bearer {token}"}) as http,
+        http.post(path, json={"text": "hello"}) as answer,
+    ):
+        assert (answer.status, (await answer.json())["error"]["status"]) == (409, ended)
+    await scene.gone()
+    assert scene.sent("session/prompt") == []
+
+
+@pytest.mark.req("S002-32", "S000-74", "S000-75", "S000-76", "S000-79")
+async def test_what_the_agent_says_keeps_the_session_awake(scenes: Scenes) -> None:
+    work = [["say", "a"], ["sleep", 0.5], ["say", "b"], ["until cancelled"]]
+    scene = await scenes(prompts={"work": work}).start()
+    session, other = await create(scene), await create(scene)
+    await scene.rig.running.api.prompt(session.public_id, "work", None)
+    await eventually(lambda: scene.sent("session/prompt"))
+    asked = (await scene.rig.running.api.session(session.public_id)).updated_at
+    async with asyncio.timeout(20):
+        while "ab" not in (await scene.rig.history(session))[-1].raw_content:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)  # it is stored as it grows, by the clock
+    said = (await scene.rig.running.api.session(session.public_id)).updated_at
+    assert said > asked
+    await scene.rig.running.api.stop(session.public_id)
+    persist = scene.rig.running.intake.persist
+    await supervision.tidy(persist, asked + 1_800_000_000, 1800)
+    assert (await status(scene, session))[0] is Status.ACTIVE
+    assert await status(scene, other) == (Status.COMPLETED, "idle_timeout")
+    await supervision.tidy(persist, scene.rig.clock.now() + 1_800_000_000, 1800)
+    assert await status(scene, session) == (Status.COMPLETED, "idle_timeout"), "the same time for all"
