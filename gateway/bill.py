@@ -44,4 +44,5 @@ def line(what: str, sums: Tokens) -> str:
     cost = phrases.UNKNOWN if sums.cost is None else dollars(sums.cost)
     if sums.cost is not None and sums.unpriced:
         cost += phrases.USAGE_UNKNOWN.format(count=sums.unpriced)
-    return phrases.USAGE.format(what=what, turns=sums.turns, tokens=counts, cost=cost)
+    turns = phrases.USAGE_ONE if sums.turns == 1 else phrases.USAGE_MANY.format(count=sums.turns)
+    return phrases.USAGE.format(what=what, turns=turns, tokens=counts, cost=cost)
