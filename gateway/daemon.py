@@ -291,7 +291,8 @@ def _agent(name: str, table: AgentConfig, config: Config, pool: Pool) -> Agent:
         case tables.AcpAgent():
             from gateway.agents.acp.agent import AcpAgent
 
-            return AcpAgent(name, table, config.gateway.workspace_root, pool)
+            homes = config.gateway.data_dir / "agents"
+            return AcpAgent(name, table, config.gateway.workspace_root, homes, pool)
         case _:
             return BuiltinAgent()
 

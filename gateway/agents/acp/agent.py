@@ -13,7 +13,7 @@ from pathlib import Path
 from acp.schema import PromptResponse
 
 from gateway import phrases
-from gateway.agents.acp import resuming
+from gateway.agents.acp import homes, resuming
 from gateway.agents.acp.memory import Memory
 from gateway.agents.acp.pool import Place, Pool
 from gateway.agents.acp.presets import Launch
@@ -55,11 +55,12 @@ class _Opened:
 class AcpAgent:
     side_effects = True
 
-    def __init__(self, name: str, table: Table, root: Path | None, pool: Pool) -> None:
+    def __init__(self, name: str, table: Table, root: Path | None, folder: Path, pool: Pool) -> None:
         self._name = name
         self._table = table
         self.repo = table.repo
         self._root = root
+        self._homes = folder
         self._launch: Launch = table.launch
         self._env = {**self._launch.env, **{key: value.get_secret_value() for key, value in table.env.items()}}
         self.pool = pool
@@ -191,7 +192,8 @@ class AcpAgent:
         mark = secrets.token_hex(16)
         await self.pool.memory.lease(mark, session_id, self._name)
         try:
-            process = Process([program, *command[1:]], terms.repo, self._env, mark)
+            env = {**self._env, **homes.home(self._table.preset, self._homes, self._env)}
+            process = Process([program, *command[1:]], terms.repo, env, mark)
         except OSError as error:
             await self.pool.memory.drop(mark)
             why = phrases.ACP_NOT_STARTED.format(name=terms.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -31,6 +32,12 @@ class Launch:
     loads_later: bool = False
 
 
+_OPENCODE = {
+    "permission": {"bash": "ask", "edit": "ask", "webfetch": "ask"},
+    "autoupdate": False,
+    "share": "disabled",
+}
+
 _LAUNCHES = {
     # Without NO_RELAUNCH the process that we start is only a shell around the one that works.
     Preset.GEMINI: Launch(
@@ -42,7 +49,12 @@ _LAUNCHES = {
     ),
     Preset.CLAUDE: Launch(name="Claude Agent", command=("claude-agent-acp",)),
     Preset.CODEX: Launch(name="Codex", command=("codex-acp",)),
-    Preset.OPENCODE: Launch(name="opencode", command=("opencode", "acp")),
+    # Unless it is told to, it asks for nothing. Merged over the settings in files.
+    Preset.OPENCODE: Launch(
+        name="opencode",
+        command=("opencode", "acp"),
+        env={"OPENCODE_CONFIG_CONTENT": json.dumps(_OPENCODE)},
+    ),
     Preset.QWEN: Launch(name="Qwen Code", command=("qwen", "--acp")),
 }
 

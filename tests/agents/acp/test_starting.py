@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gateway import phrases
+from gateway.agents.acp import homes
 from gateway.agents.acp.presets import Preset, launch
 from gateway.config import AcpAgent, load
 from gateway.logs import Event
@@ -157,3 +158,36 @@ def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
     file.write_text('[gateway]\ndata_dir = "data"\nworkspace_root = "below"\n')
     assert load(file, {"HOME": "/"}).gateway.workspace_root == tmp_path / "below"
     assert load(file, {"HOME": "/", "AGENT_WORKSPACE_ROOT": "/srv"}).gateway.workspace_root == Path("/srv")
+
+
+async def test_gemini_gets_a_home_with_settings_that_keep_its_sessions(scenes: Scenes) -> None:
+    command = [sys.executable, str(PROGRAM), "{}"]
+    scene = await scenes({"preset": "gemini", "command": command, "env": {"GEMINI_API_KEY": "key"}}).start()
+    home = scene.rig.running.store.path.parent / "agents" / "gemini"
+    found = homes.home(Preset.GEMINI, home.parent, {"GEMINI_API_KEY": "key"})
+    assert found == {"GEMINI_CLI_HOME": str(home)}
+    settings = home / ".gemini" / "settings.json"
+    assert json.loads(settings.read_text())["general"] == {"sessionRetention": {"enabled": False}}
+    assert settings.stat().st_mode & 0o777 == 0o600
+    settings.write_text("{}")
+    homes.home(Preset.GEMINI, home.parent, {"GEMINI_API_KEY": "key"})
+    assert settings.read_text() == "{}", "what is there stays"
+
+
+@pytest.mark.parametrize(
+    ("preset", "env"),
+    [
+        (Preset.GEMINI, {}),
+        (Preset.GEMINI, {"GEMINI_API_KEY": "key", "GEMINI_CLI_HOME": "/elsewhere"}),
+        (Preset.CLAUDE, {"GEMINI_API_KEY": "key"}),
+        (None, {"GEMINI_API_KEY": "key"}),
+    ],
+)
+def test_others_keep_theirs(tmp_path: Path, preset: Preset | None, env: dict[str, str]) -> None:
+    assert homes.home(preset, tmp_path, env) == {}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_opencode_is_told_to_ask() -> None:
+    told = json.loads(launch(Preset.OPENCODE, ()).env["OPENCODE_CONFIG_CONTENT"])
+    assert told["permission"]["bash"] == told["permission"]["edit"] == "ask"
