@@ -83,7 +83,7 @@ run-local: local-env ## chat with a small language model on this machine; after 
 	@exec $(PY) -m gateway run --config build/local/config.toml $(ARGS)
 
 test: lint ## everything that CI runs: lint, then the tests with coverage
-	$(PY) -m pytest -n 3 --dist loadfile --cov --cov-report=term
+	$(PY) -m pytest -n 3 --dist loadfile --no-loadscope-reorder --cov --cov-report=term
 
 test-local: dev-env local-env ## the whole path with the small language model; renews the table in docs/local-model.md
 	TRUNKLINE_LOCAL_REPORT=docs/local-model.md $(PY) -m pytest tests/local_model

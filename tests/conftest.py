@@ -11,12 +11,12 @@ import pytest
 from hypothesis import settings
 
 # The same examples every time, so that a run that failed can be seen again; `make fuzz` looks for others.
-settings.register_profile("same", derandomize=True)
-settings.register_profile("fuzz", print_blob=True)
+settings.register_profile("same", derandomize=True, deadline=None)
+settings.register_profile("fuzz", print_blob=True, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
-#: They take minutes, most of it waiting: begun first, they end while the others run.
-LONG = ("platforms", "crash", "browser")
+#: They take minutes: begun first, they end while the others run.
+LONG = ("platforms", "crash", "text", "browser")
 
 LOCAL_NAMES = {None, "", b"", "localhost"}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import replace
 
 from gateway.agents.protocol import (
     Done,
@@ -52,7 +53,10 @@ class BuiltinAgent:
         if turn.text.strip().lower() == "ask":
             request = Permission(_CALL, _OPTIONS, asyncio.get_running_loop().create_future())
             yield request
-            yield TextDelta(_CHOSEN if await request.answer == "yes" else _NOT_CHOSEN)
+            allowed = await request.answer == "yes"
+            if allowed:
+                yield replace(_CALL, status=ToolStatus.COMPLETED)
+            yield TextDelta(_CHOSEN if allowed else _NOT_CHOSEN)
             yield Done(Usage(input=1, output=4, source="estimated"), model="builtin")
             return
         async for piece in _pieces(turn):
