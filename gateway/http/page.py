@@ -27,7 +27,10 @@ _HEADERS = {
 _WRONG = "<!-- wrong token -->"
 _SAY_WRONG = '<p class="problem" role="alert">That is not the token of this daemon. Please paste all of it.</p>'
 #: A browser that follows a link from another site sends no strict cookie; a second step from here does.
-_STEP = '<!doctype html><meta http-equiv="refresh" content="0; url=/"><title>Trunkline</title>'
+_STEP = (
+    '<!doctype html><meta http-equiv="refresh" content="0; url=/"><title>Trunkline</title>'
+    '<link rel="icon" href="/static/icon.svg" type="image/svg+xml">'  # or else browsers ask for one that is not there
+)
 
 routes = web.RouteTableDef()
 

@@ -101,7 +101,7 @@ class Surfer:
         ours = {urlsplit(url).netloc for url in (self.daemon.url, *self.elsewhere)}
         assert {urlsplit(url).netloc for url in self.asked} <= ours
         surprising = [text for text in self.complaints if not any(each.search(text) for each in self.expected)]
-        assert not surprising
+        assert not surprising, surprising
 
     def streams(self) -> int:
         """How many streams of events are open."""

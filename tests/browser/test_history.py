@@ -28,6 +28,7 @@ async def numbers(page: Page) -> list[int]:
 
 
 async def first(page: Page) -> int:
+    await page.wait_for_selector(".row")
     return (await numbers(page))[0]
 
 
